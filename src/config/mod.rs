@@ -1,0 +1,1 @@
+//! Configuration files of agents, read as they are, and scenarios.

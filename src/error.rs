@@ -1,0 +1,49 @@
+//! Errors of the library: each names the file, line and field, and says what to do.
+
+use std::path::PathBuf;
+
+/// Result of library calls.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong outside a run. (A run itself cannot fail: a refused request is a result.)
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    /// A recording, trace or result file is not what it should be.
+    #[error("{path}{}: {reason}", line_suffix(*.line))]
+    Input { path: PathBuf, line: u64, reason: String },
+    /// A policy, model, scenario or configuration is wrong.
+    #[error("{origin}: {reason}")]
+    Config { origin: String, reason: String },
+    /// A name that does not exist.
+    #[error("there is no {what} `{name}`{}", nearest_suffix(.nearest))]
+    Unknown { what: &'static str, name: String, nearest: Option<String> },
+}
+
+fn line_suffix(line: u64) -> String {
+    if line == 0 { String::new() } else { format!(", line {line}") }
+}
+
+fn nearest_suffix(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default()
+}
+
+impl Error {
+    /// An unknown name, with the nearest of `known` if one is near enough.
+    pub fn unknown<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+        Error::Unknown { what, name: name.to_owned(), nearest: nearest(name, known) }
+    }
+}
+
+/// The nearest of `known` to `name`, if it is near enough to be a likely slip.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let lower = name.to_lowercase();
+    known
+        .into_iter()
+        .map(|k| (strsim::damerau_levenshtein(&lower, &k.to_lowercase()), k))
+        .min()
+        .filter(|(distance, k)| *distance <= 2.max(k.len() / 3))
+        .map(|(_, k)| k.to_owned())
+}

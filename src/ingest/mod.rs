@@ -1,0 +1,1 @@
+//! Readers: one file per recording format, each from bytes to [`crate::transcript::Transcript`].

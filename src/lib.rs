@@ -1,0 +1,22 @@
+//! ctxsim replays recorded or synthetic LLM-agent sessions through any context strategy, against a
+//! mock provider that models prompt caching, thinking signatures, windows and prices.
+//!
+//! Data flows one way: bytes → [`ingest`] → [`transcript`] → [`session`] → [`sim`] → [`report`].
+
+pub mod cause;
+pub mod config;
+pub mod error;
+pub mod ingest;
+pub mod metrics;
+pub mod policy;
+pub mod provider;
+pub mod report;
+pub mod seed;
+pub mod session;
+pub mod sim;
+pub mod sweep;
+pub mod tokens;
+pub mod transcript;
+pub mod usage;
+
+pub use error::{Error, Result};

@@ -1,0 +1,1 @@
+//! A session on another model's tokenizer (spec/decisions.md 12).

@@ -1,0 +1,1 @@
+//! The content-free trace format, both ways.

@@ -1,0 +1,1 @@
+//! The only thing that changes during a run.

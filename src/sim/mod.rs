@@ -1,0 +1,52 @@
+//! One cell: one session under one strategy on one model. Pure: no I/O, no clock, no text, no thread.
+
+pub mod context;
+pub mod events;
+pub mod run;
+pub mod summary;
+
+pub use events::{RequestRow, SimEvent, SimEventKind};
+pub use run::{RunOptions, Scratch, run};
+pub use summary::{CostPusd, MissTotal, Summary};
+
+/// Receives what happens in a run. The default methods do nothing, so a run to a summary costs no
+/// per-request output.
+pub trait Recorder {
+    /// One served request.
+    fn request(&mut self, _row: &RequestRow) {}
+    /// One offload, pass, compaction, rejection, recovery or violation.
+    fn event(&mut self, _event: &SimEvent) {}
+    /// Whether events are wanted at all; `false` spares building them.
+    fn wants_events(&self) -> bool {
+        false
+    }
+}
+
+/// Records nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoRecorder;
+
+impl Recorder for NoRecorder {}
+
+/// Keeps everything.
+#[derive(Debug, Clone, Default)]
+pub struct FullRecorder {
+    /// Requests in order.
+    pub requests: Vec<RequestRow>,
+    /// Events in order.
+    pub events: Vec<SimEvent>,
+}
+
+impl Recorder for FullRecorder {
+    fn request(&mut self, row: &RequestRow) {
+        self.requests.push(*row);
+    }
+
+    fn event(&mut self, event: &SimEvent) {
+        self.events.push(event.clone());
+    }
+
+    fn wants_events(&self) -> bool {
+        true
+    }
+}

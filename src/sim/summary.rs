@@ -1,0 +1,148 @@
+//! What a cell comes to. Integers only; rates and dollars are made in [`crate::metrics`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::cause::{CAUSE_COUNT, Cause};
+use crate::usage::Usage;
+
+/// Cost by class, in pico-dollars (1 USD = 10^12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CostPusd {
+    pub uncached: u128,
+    pub cache_read: u128,
+    pub cache_write: u128,
+    pub output: u128,
+    /// Input and output of summarizer calls.
+    pub summarizer: u128,
+}
+
+impl CostPusd {
+    /// Sum of all classes.
+    pub fn total(&self) -> u128 {
+        self.uncached + self.cache_read + self.cache_write + self.output + self.summarizer
+    }
+
+    /// Class-wise sum.
+    pub fn add(&mut self, other: &CostPusd) {
+        self.uncached += other.uncached;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+        self.output += other.output;
+        self.summarizer += other.summarizer;
+    }
+}
+
+/// Missed tokens of one cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MissTotal {
+    /// Requests with such a miss.
+    pub requests: u64,
+    /// Tokens missed.
+    pub tokens: u64,
+    /// What was paid for them.
+    pub cost_pusd: u128,
+}
+
+/// Why a run ended before the session did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The prompt did not fit and the strategy has no recovery, or it was used up.
+    Overflow,
+    /// A binding rejection with `--on-binding-error fail`.
+    BindingRejection,
+    /// The retry of a rejected request was rejected too.
+    RejectedAgain,
+    /// The provider called the request malformed.
+    InvalidRequest,
+}
+
+/// Result of one cell. Summarizer calls are in `summarizer` and `cost.summarizer` only.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Requests served.
+    pub requests: u64,
+    /// Token classes over all requests.
+    pub usage: Usage,
+    /// Token classes over all summarizer calls.
+    pub summarizer: Usage,
+    /// Number of summarizer calls.
+    pub summarizer_calls: u64,
+    /// Cost by class.
+    pub cost: CostPusd,
+    /// Sum over requests of read/prompt, in nano-units: the mean hit rate without floats.
+    pub hit_rate_sum_nano: u64,
+    /// Largest prompt.
+    pub peak_prompt_tokens: u64,
+    /// Missed tokens by [`Cause::index`].
+    pub misses: [MissTotal; CAUSE_COUNT],
+    /// Results written to a file before they entered the conversation.
+    pub offloads: u64,
+    /// Recorded edits of history.
+    pub passes: u64,
+    /// Results replaced by a stub.
+    pub elided_results: u64,
+    /// UTF-16 units saved by passes.
+    pub chars_saved: u64,
+    /// Summaries that replaced history.
+    pub compactions: u64,
+    /// Thinking blocks the strategy stopped replaying.
+    pub withheld_thinking_blocks: u64,
+    /// Requests refused for bound thinking.
+    pub binding_rejections: u64,
+    /// Thinking blocks dropped by the provider, summed over requests.
+    pub dropped_thinking_blocks: u64,
+    /// Mismatching blocks let through, summed over requests.
+    pub allowed_mismatches: u64,
+    /// Requests refused for length.
+    pub overflows: u64,
+    /// Requests served after a recovery.
+    pub recoveries: u64,
+    /// Broken plans, and rejections of a retry.
+    pub violations: u64,
+    /// Recorded compactions that were undone.
+    pub recorded_compactions_undone: u64,
+    /// Request at which the run stopped, from 1.
+    pub stopped_at_request: Option<u64>,
+    /// Why.
+    pub stop_reason: Option<StopReason>,
+    /// Tokens in front of the conversation that the recording does not show.
+    pub hidden_prefix_tokens: u64,
+}
+
+impl Summary {
+    /// Missed tokens of `cause`.
+    pub fn miss(&self, cause: Cause) -> &MissTotal {
+        &self.misses[cause.index()]
+    }
+
+    /// Adds another cell: sums, but the larger peak.
+    pub fn add(&mut self, other: &Summary) {
+        self.requests += other.requests;
+        self.usage.add(&other.usage);
+        self.summarizer.add(&other.summarizer);
+        self.summarizer_calls += other.summarizer_calls;
+        self.cost.add(&other.cost);
+        self.hit_rate_sum_nano += other.hit_rate_sum_nano;
+        self.peak_prompt_tokens = self.peak_prompt_tokens.max(other.peak_prompt_tokens);
+        for (mine, theirs) in self.misses.iter_mut().zip(&other.misses) {
+            mine.requests += theirs.requests;
+            mine.tokens += theirs.tokens;
+            mine.cost_pusd += theirs.cost_pusd;
+        }
+        self.offloads += other.offloads;
+        self.passes += other.passes;
+        self.elided_results += other.elided_results;
+        self.chars_saved += other.chars_saved;
+        self.compactions += other.compactions;
+        self.withheld_thinking_blocks += other.withheld_thinking_blocks;
+        self.binding_rejections += other.binding_rejections;
+        self.dropped_thinking_blocks += other.dropped_thinking_blocks;
+        self.allowed_mismatches += other.allowed_mismatches;
+        self.overflows += other.overflows;
+        self.recoveries += other.recoveries;
+        self.violations += other.violations;
+        self.recorded_compactions_undone += other.recorded_compactions_undone;
+        self.hidden_prefix_tokens += other.hidden_prefix_tokens;
+    }
+}

@@ -1,0 +1,1 @@
+//! Many cells: the only place with threads.

@@ -1,0 +1,158 @@
+//! What a recording says, in one shape for every format. Text lives here and ends at
+//! [`crate::session::compile`].
+//!
+//! A reader ([`crate::ingest`]) has already grouped lines into responses, paired nothing and judged
+//! nothing: `entries` is the main chain in the order in which a client would have sent it.
+
+use crate::usage::Usage;
+
+/// One recorded session.
+#[derive(Debug, Clone, Default)]
+pub struct Transcript {
+    /// Name of the recording format, as in `ctxsim formats` (`claude-code`, ...).
+    pub format: &'static str,
+    /// Program that made the recording.
+    pub agent: String,
+    /// Its version, empty if unknown.
+    pub agent_version: String,
+    /// The session's own id.
+    pub session_id: String,
+    /// The session that started this one (sub-agents).
+    pub parent_session_id: Option<String>,
+    /// Text of the system prompt where the recording has it.
+    pub system: Option<String>,
+    /// Tool definitions where the recording has them: name and JSON text.
+    pub tools: Vec<ToolText>,
+    /// Inputs, responses and events in order.
+    pub entries: Vec<Entry>,
+    /// Lines that could not be used, with their reason.
+    pub notices: Vec<Notice>,
+}
+
+/// A recorded tool definition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolText {
+    /// The tool's name.
+    pub name: String,
+    /// Its definition as JSON text.
+    pub json: String,
+}
+
+/// Something in the recording that was not used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Line number, from 1; 0 where the format has no lines.
+    pub line: u64,
+    /// One sentence.
+    pub reason: String,
+}
+
+/// One element of the main chain.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    /// Content on its way to the model.
+    Input(Input),
+    /// One model response: one request of the session.
+    Response(Response),
+    /// Something that happens between requests.
+    Event(Event),
+}
+
+/// Content of one user message, or the results of one or more tool calls.
+#[derive(Debug, Clone, Default)]
+pub struct Input {
+    /// Line of the recording, from 1.
+    pub line: u64,
+    /// Unix epoch, milliseconds.
+    pub at_ms: Option<i64>,
+    /// Text, images and tool results, in recorded order.
+    pub content: Vec<Content>,
+    /// Injected by the client (attachment, reminder, meta line): never starts a human turn.
+    pub injected: bool,
+}
+
+/// One model response.
+#[derive(Debug, Clone, Default)]
+pub struct Response {
+    /// Line of its first part, from 1.
+    pub line: u64,
+    /// The provider's id of the response, empty if none.
+    pub id: String,
+    /// Model id as recorded.
+    pub model: String,
+    /// Time of the first part, Unix epoch, milliseconds.
+    pub first_at_ms: Option<i64>,
+    /// Time of the last part.
+    pub last_at_ms: Option<i64>,
+    /// Thinking, text and tool calls, in recorded order.
+    pub content: Vec<Content>,
+    /// What was billed; `None` where the recording has no usable usage.
+    pub usage: Option<Usage>,
+    /// `usage.output_tokens` is a final count (a stop reason is set), not a stream-start snapshot.
+    pub output_is_final: bool,
+}
+
+/// One content block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Text of either role.
+    Text(String),
+    /// Reasoning. `signature_chars` is 0 where it is unsigned.
+    Thinking { text: String, signature_chars: u32, redacted: bool },
+    /// A tool call; `input` is its arguments as JSON text.
+    ToolUse { id: String, name: String, input: String },
+    /// The result of a call.
+    ToolResult { call_id: String, parts: Vec<ResultPart>, is_error: bool },
+    /// An image of its own (not inside a result).
+    Image(Image),
+}
+
+/// One part of a tool result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResultPart {
+    /// Text.
+    Text(String),
+    /// Image.
+    Image(Image),
+    /// Reference to a deferred tool whose schema the provider inserts.
+    ToolReference(String),
+}
+
+/// What is known of an image without keeping it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Image {
+    /// Length of its base64 text.
+    pub base64_chars: u32,
+    /// Width and height from the PNG or JPEG header.
+    pub size_px: Option<(u32, u32)>,
+    /// Hash of the data.
+    pub hash: u64,
+}
+
+/// Something between two requests.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Line of the recording, from 1.
+    pub line: u64,
+    /// Unix epoch, milliseconds.
+    pub at_ms: Option<i64>,
+    /// What it is.
+    pub kind: EventKind,
+}
+
+/// Kinds of events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventKind {
+    /// The agent compacted. Every input up to the next response whose `injected` is set was put
+    /// there by the compaction; the first one is the summary.
+    Compaction { automatic: bool, pre_tokens: Option<u64>, post_tokens: Option<u64> },
+    /// The agent cleared old tool results in place.
+    ResultsCleared { call_ids: Vec<String>, tokens_saved: Option<u64> },
+    /// The user cleared the history, or accepted a plan into a fresh context: what is before is gone.
+    Cleared,
+    /// The user went back: the entries after the first `keep_responses` responses of this
+    /// transcript are gone.
+    Rewound { keep_responses: u32 },
+    /// The session was resumed in another process.
+    Resumed,
+}
