@@ -15,6 +15,9 @@ use crate::policy::view::{LastUsage, State, Stored, SummaryMessage, View};
 use crate::session::{BlockKind, Flags, Prefix, Session};
 use crate::tokens::{scale_milli, scale_ratio};
 
+/// UTF-16 units of what a recording agent leaves of a result it cleared.
+const CLEARED_TEXT_UTF16: u64 = 33;
+
 /// A stub that stands for a result in requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stub {
@@ -388,6 +391,32 @@ impl<'s> Context<'s> {
         } else {
             self.resend_from(range.start, cause);
         }
+    }
+
+    /// Something outside the blocks changed what the cache of messages depends on.
+    pub(super) fn note_change(&mut self, cause: Cause) {
+        self.memory.wire.note_change(cause);
+    }
+
+    /// The recording agent cleared these results in place.
+    pub(super) fn apply_recorded_clearing(&mut self, blocks: &[u32]) -> Vec<Stub> {
+        let milli = u64::from(self.session.coefficients.tool_result_milli);
+        let tokens = u32::try_from(scale_milli(CLEARED_TEXT_UTF16, milli)).unwrap_or(u32::MAX);
+        let mut elided = Vec::new();
+        let revealed = self.revealed;
+        for block in blocks.iter().copied().filter(|b| *b < revealed) {
+            let state = self.memory.states[block as usize];
+            if !state.has(State::ELIDED) && !state.has(State::GONE) {
+                self.set_state(block, State::ELIDED);
+                elided.push(Stub { block, tokens, utf16: 0, server: false });
+            }
+        }
+        self.memory.stubs.extend(&elided);
+        self.memory.stubs.sort_unstable_by_key(|s| s.block);
+        if let Some(first) = elided.iter().map(|s| s.block).min() {
+            self.resend_from(first, Cause::PrefixRule);
+        }
+        elided
     }
 
     /// Tools or system prompt become others.
