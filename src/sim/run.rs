@@ -9,6 +9,7 @@ use super::aside::Aside;
 use super::context::{Context, Memory};
 use super::ledger::{Change, Ledger};
 use super::recording::Recording;
+use super::wire::is_replayable;
 use super::{Recorder, Summary};
 use crate::cause::Cause;
 use crate::policy::interpreter::Interpreter;
@@ -16,7 +17,7 @@ use crate::policy::plan::Plan;
 use crate::policy::{OnBindingError, Policy, Strategy};
 use crate::provider::price::{Date, Price, Rates};
 use crate::provider::{Account, Answer, Marker, ModelSpec, Params, PrefixMismatch, Provider, Request};
-use crate::session::{BlockKind, DropReason, EventKind, Flags, Session};
+use crate::session::{BlockKind, DropReason, EventKind, Session};
 use crate::sim::SimEventKind;
 use crate::sim::summary::StopReason;
 
@@ -140,7 +141,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         for block in output {
             self.context.reveal_block(block);
             let i = block as usize;
-            if self.session.blocks.kind[i] == BlockKind::Thinking && self.session.blocks.flags[i].has(Flags::SIGNED) {
+            if self.session.blocks.kind[i] == BlockKind::Thinking && is_replayable(self.session.blocks.flags[i]) {
                 self.thinking.push(block);
             }
             self.context.send_block(block);
