@@ -2,3 +2,4 @@
 
 mod compile_recordings;
 mod prompt_totals;
+mod vectors;
