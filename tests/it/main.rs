@@ -1,1 +1,4 @@
 //! The one integration-test binary.
+
+mod ingest_claude_code;
+mod ingest_sketch;
