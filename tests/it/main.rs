@@ -6,3 +6,7 @@ mod prompt_totals;
 mod vectors;
 mod trace;
 mod transcripts;
+mod ingest_claude_code;
+mod ingest_corpus;
+mod ingest_input;
+mod ingest_sketch;
