@@ -1,1 +1,3 @@
 //! Configuration files of agents, read as they are, and scenarios.
+
+pub mod scenario;
