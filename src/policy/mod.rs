@@ -1,113 +1,82 @@
 //! The policy language: rules as data, and the interpreter that turns them into plans.
+//!
+//! A preset ([`preset`], `presets/*.toml`) declares an agent's parameters under their own names and its
+//! rules. With parameters set it is a [`PolicyConfig`]; bound to a model, a [`Strategy`]; in a run, an
+//! [`interpreter::Interpreter`] that sees a [`view::View`] and answers with [`plan::Plan`]s. No strategy
+//! has code of its own: what differs between agents is in the files.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+pub mod estimate;
+pub mod interpreter;
+pub mod laws;
+pub mod params;
+pub mod plan;
+pub mod preset;
+pub mod resolve;
+pub mod spec;
+pub mod strategy;
+pub mod summarize;
+pub mod value;
+pub mod view;
 
-use serde::{Deserialize, Serialize};
+pub use params::{Param, ParamValue, Scale};
+pub use preset::{Preset, load_preset, parse_preset, preset_names};
+pub use resolve::PolicyConfig;
+pub use spec::PolicySpec;
+pub use strategy::{OnBindingError, Strategy};
 
-use crate::error::Result;
-use crate::provider::ModelSpec;
+use plan::{Offload, Plan};
+use view::View;
 
-/// A parameter value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum ParamValue {
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Text(String),
-    List(Vec<String>),
-}
-
-/// A parameter of a preset, under the agent's own name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Param {
-    /// Dotted name (`contextEditing.minCharsPerPass`); a unique last part is accepted.
-    pub name: String,
-    /// Default; where it depends on the model, the default for most models.
-    pub default: ParamValue,
-    /// Unit (`utf16`, `turns`, `tokens`, ...), empty for switches and names.
-    pub unit: String,
-    /// Allowed range of numbers.
-    pub range: Option<(f64, f64)>,
-    /// Allowed words.
-    pub choices: Vec<String>,
-    /// `linear` or `log`: how a sweep or search spaces it.
-    pub scale: String,
-    /// One line.
-    pub doc: String,
-}
-
-/// A parsed policy file.
-#[derive(Debug)]
-pub struct Preset {
-    pub name: String,
-    /// The version of the agent it models.
-    pub version: String,
-    /// One line for lists.
-    pub summary: String,
-    /// Where its rules come from.
-    pub sources: Vec<String>,
-    /// Its parameters, in file order.
-    pub params: Vec<Param>,
-}
-
-/// A policy as typed: `label=source:key=value,key=[a,b]`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PolicySpec {
-    pub label: Option<String>,
-    /// Preset name or path of a TOML file.
-    pub source: String,
-    pub overrides: Vec<(String, String)>,
-}
-
-/// A preset with parameters set.
-#[derive(Debug, Clone)]
-pub struct Policy {
-    /// Name in results.
-    pub label: String,
-    pub preset: Arc<Preset>,
-    /// Every parameter with its value (where the default depends on the model, the value set or, if
-    /// none was set, absent).
-    pub params: BTreeMap<String, ParamValue>,
-}
-
-/// A strategy with all its parameters resolved against a model, ready to run.
-#[derive(Debug, Clone)]
-pub struct Strategy {
-    /// Name in results.
-    pub label: String,
-}
-
-/// Names of the presets in the binary, in alphabetical order.
-pub fn preset_names() -> Vec<&'static str> {
-    vec!["none"]
-}
-
-/// A preset of the binary, or a policy file.
-pub fn load_preset(_source: &str) -> Result<Arc<Preset>> {
-    unimplemented!()
-}
-
-impl std::str::FromStr for PolicySpec {
-    type Err = crate::Error;
-
-    fn from_str(_text: &str) -> Result<PolicySpec> {
-        unimplemented!()
+/// Decides what happens to a context. [`interpreter::Interpreter`] implements it for policy files; a Rust
+/// user may implement it directly and run it with [`crate::sim::run::run_policy`].
+///
+/// A policy only decides: its plans are checked and carried out by the context.
+pub trait Policy<'p> {
+    /// Number of rules; they are asked in order at each hook.
+    fn rule_count(&self) -> usize;
+    /// Name of a rule, for events.
+    fn rule_id(&self, rule: usize) -> &str;
+    /// Whether [`Policy::at_tool_result`] needs to be asked at all.
+    fn has_tool_result_rules(&self) -> bool {
+        false
+    }
+    /// A tool result came back and is about to enter the conversation.
+    fn at_tool_result(&mut self, _rule: usize, _view: &View<'_>, _result: u32) -> Option<Offload> {
+        None
+    }
+    /// A request is about to be sent. With `manual`, the user has asked for a compaction.
+    fn at_request(&mut self, _rule: usize, _view: &View<'_>, _manual: bool) -> Option<Plan<'p>> {
+        None
     }
 }
 
-impl PolicySpec {
-    /// Loads the preset and sets the parameters: first `agent_config` (name, value) pairs and `--set`
-    /// pairs for the parameters it has, then its own overrides, which must all exist.
-    pub fn load(&self, _agent_config: &[(String, ParamValue)], _set: &[(String, String)]) -> Result<Policy> {
-        unimplemented!()
-    }
-}
+/// Common parameter: fixed size of summaries in tokens, instead of the law of spec/decisions.md 15.
+pub const SUMMARY_TOKENS: &str = "summary_tokens";
+/// Common parameter: the floor of the hidden prefix is cached before the session begins.
+pub const WARM_PREFIX: &str = "warm_prefix";
 
-impl Policy {
-    /// Resolves everything that depends on the model.
-    pub fn strategy(&self, _model: &ModelSpec) -> Result<Strategy> {
-        unimplemented!()
-    }
+/// Parameters of the simulation itself, accepted by every policy besides its own.
+pub fn common_params() -> Vec<Param> {
+    let row = |name: &str, default: ParamValue, unit: &str, range, doc: &str| Param {
+        name: name.to_owned(),
+        default,
+        default_if: None,
+        unit: unit.to_owned(),
+        range,
+        choices: Vec::new(),
+        scale: Scale::Linear,
+        doc: doc.to_owned(),
+        invalid_is_default: false,
+        means: Vec::new(),
+    };
+    vec![
+        row(
+            SUMMARY_TOKENS,
+            ParamValue::Int(0),
+            "tokens",
+            Some((0, 1_000_000)),
+            "size of every summary; 0: 12 % of the summarizer's prompt, at most its output limit",
+        ),
+        row(WARM_PREFIX, ParamValue::Bool(false), "", None, "system prompt and tools are cached before the session begins"),
+    ]
 }

@@ -8,6 +8,7 @@ pub mod compile;
 pub mod roles;
 pub mod scale;
 pub mod trace;
+pub mod view;
 
 use std::ops::Range;
 
@@ -60,10 +61,19 @@ impl Flags {
     pub const REDACTED: Flags = Flags(8);
     /// Not in the recording: put there so that calls and results pair (an interrupted call).
     pub const SYNTHETIC: Flags = Flags(16);
+    /// Put there by a recorded compaction: in the `keep` view only (see [`view`]). No view has it.
+    pub const COMPACTION: Flags = Flags(32);
+    /// Pending when a recorded compaction summarized it: in the `undo` view only. No view has it.
+    pub const FOLDED: Flags = Flags(64);
 
     /// Whether every bit of `other` is set.
     pub fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// `self` with every bit of `other` off.
+    pub fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
     }
 
     /// Both sets.
@@ -302,6 +312,8 @@ pub enum DropReason {
     Rewind,
     /// A recorded compaction that is kept.
     Compaction,
+    /// The recorded prompt shrank and the recording does not say why ([`compile`]).
+    Unexplained,
 }
 
 /// Where a session comes from.

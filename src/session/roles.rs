@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Tool;
+
 /// Role of a tool (spec/decisions.md 16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -16,4 +18,137 @@ pub enum Role {
     Plan,
     Agent,
     Other,
+}
+
+impl Role {
+    /// Every role, with its word in tool lists.
+    pub const ALL: [(Role, &'static str); 10] = [
+        (Role::Read, "read"),
+        (Role::Shell, "shell"),
+        (Role::Edit, "edit"),
+        (Role::Write, "write"),
+        (Role::Search, "search"),
+        (Role::Web, "web"),
+        (Role::Todo, "todo"),
+        (Role::Plan, "plan"),
+        (Role::Agent, "agent"),
+        (Role::Other, "other"),
+    ];
+
+    /// Its word in tool lists.
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(role, _)| *role == self).map_or("other", |(_, word)| word)
+    }
+
+    /// Role of tool `name` in recordings of `format`: by that format's names first, then by names
+    /// common to all; anything else is [`Role::Other`].
+    pub fn of(format: &str, name: &str) -> Role {
+        let own = ALIASES.iter().filter(|(f, _)| *f == format);
+        let common = ALIASES.iter().filter(|(f, _)| f.is_empty());
+        own.chain(common)
+            .flat_map(|(_, rows)| rows.iter())
+            .find(|(_, names)| names.iter().any(|n| n.eq_ignore_ascii_case(name)))
+            .map_or(Role::Other, |(role, _)| *role)
+    }
+}
+
+type Names = &'static [(Role, &'static [&'static str])];
+
+/// Tool names by recording format; the rows of format "" hold for all.
+const ALIASES: &[(&str, Names)] = &[
+    (
+        "claude-code",
+        &[
+            (Role::Read, &["Read", "NotebookRead", "ReadMcpResourceTool"]),
+            (Role::Shell, &["Bash", "BashOutput", "KillShell", "KillBash", "PowerShell"]),
+            (Role::Edit, &["Edit", "MultiEdit", "NotebookEdit"]),
+            (Role::Write, &["Write"]),
+            (Role::Search, &["Grep", "Glob", "LS", "LSP", "ToolSearch"]),
+            (Role::Web, &["WebFetch", "WebSearch"]),
+            (Role::Todo, &["TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"]),
+            (Role::Plan, &["ExitPlanMode", "EnterPlanMode", "exit_plan_mode"]),
+            (Role::Agent, &["Task", "Agent", "TaskOutput", "AgentOutputTool", "TaskStop", "SendMessage"]),
+        ],
+    ),
+    (
+        "",
+        &[
+            (Role::Read, &["read", "read_file", "read_many_files", "view", "cat", "open_file"]),
+            (
+                Role::Shell,
+                &[
+                    "bash",
+                    "shell",
+                    "exec",
+                    "exec_command",
+                    "run_command",
+                    "run_shell_command",
+                    "execute_bash",
+                    "terminal",
+                ],
+            ),
+            (
+                Role::Edit,
+                &["edit", "multi_edit", "edit_file", "apply_patch", "patch", "replace", "str_replace"],
+            ),
+            (Role::Write, &["write", "write_file", "create_file"]),
+            (Role::Search, &["grep", "glob", "ls", "find", "search", "list_directory", "rg"]),
+            (Role::Web, &["web", "fetch", "web_fetch", "web_search", "google_web_search"]),
+            (Role::Todo, &["todo", "todo_write", "todowrite", "todo_read", "write_todos", "update_todo"]),
+            (Role::Plan, &["plan", "update_plan"]),
+            (Role::Agent, &["agent", "task", "spawn_agent", "subagent", "delegate"]),
+        ],
+    ),
+];
+
+impl Tool {
+    /// Whether an entry of a tool list names this tool: `exact:NAME` by that name alone; else by the
+    /// word of its role, its exact name, or its name in any case (spec/decisions.md 16).
+    pub fn matches(&self, pattern: &str) -> bool {
+        match pattern.strip_prefix("exact:") {
+            Some(name) => self.name == name,
+            None => self.role.word() == pattern || self.name.to_lowercase() == pattern.to_lowercase(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str) -> Tool {
+        Tool { name: name.into(), role: Role::of("claude-code", name) }
+    }
+
+    #[test]
+    fn tool_lists_match_role_name_or_literal() {
+        for (name, pattern, expected) in [
+            ("Read", "read", true),
+            ("NotebookRead", "read", true),
+            ("NotebookRead", "notebookread", true),
+            ("Read", "exact:read", false),
+            ("Read", "exact:Read", true),
+            ("TodoWrite", "todo", true),
+            ("ExitPlanMode", "plan", true),
+            ("mcp__db__query", "MCP__DB__QUERY", true),
+            ("mcp__db__query", "other", true),
+            ("Bash", "read", false),
+        ] {
+            assert_eq!(tool(name).matches(pattern), expected, "{name} {pattern}");
+        }
+    }
+
+    #[test]
+    fn names_common_to_all_formats_are_known_everywhere() {
+        assert_eq!(Role::of("pi", "read_file"), Role::Read);
+        assert_eq!(Role::of("", "apply_patch"), Role::Edit);
+        assert_eq!(Role::of("claude-code", "Skill"), Role::Other);
+    }
+
+    #[test]
+    fn every_role_has_its_own_word() {
+        for (role, word) in Role::ALL {
+            assert_eq!(role.word(), word);
+        }
+    }
 }

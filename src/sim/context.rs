@@ -1,1 +1,400 @@
-//! The only thing that changes during a run.
+//! The client's history during a run, and the blocks it would send: the only thing that changes.
+//!
+//! [`Context::apply`] carries out plans after checking them; everything else only reveals what the
+//! recording says comes next. The blocks as sent are kept beside the index up to which they equal the
+//! last request's, so a request costs what is new or changed, not what is there.
+
+use std::ops::Range;
+
+use super::wire::Wire;
+use crate::cause::Cause;
+use crate::policy::plan::{Offload, StubPlan, StubTokens, SummarizePlan};
+use crate::policy::strategy::Keep;
+use crate::policy::summarize::{first_unanswered_user, round_is_open};
+use crate::policy::view::{LastUsage, State, Stored, SummaryMessage, View};
+use crate::session::{BlockKind, Flags, Prefix, Session};
+use crate::tokens::{scale_milli, scale_ratio};
+
+/// A stub that stands for a result in requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stub {
+    pub block: u32,
+    pub tokens: u32,
+    /// UTF-16 units, where the client wrote it.
+    pub utf16: u32,
+    /// The provider put it in its own copy.
+    pub server: bool,
+}
+
+/// Working memory of a context, reused from run to run.
+#[derive(Debug, Default)]
+pub struct Memory {
+    pub(super) states: Vec<State>,
+    pub(super) stored: Vec<Stored>,
+    pub(super) stubs: Vec<Stub>,
+    pub(super) answered: Vec<u32>,
+    pub(super) usage_digits: Vec<u8>,
+    pub(super) usage_totals: Vec<u64>,
+    pub(super) tool_utf16: Vec<u32>,
+    pub(super) wire: Wire,
+}
+
+/// The client's history.
+#[derive(Debug)]
+pub struct Context<'s> {
+    pub(super) session: &'s Session,
+    pub(super) memory: Memory,
+    pub(super) prefix: Prefix,
+    pub(super) revealed: u32,
+    pub(super) live_from: u32,
+    pub(super) summary: Option<SummaryMessage>,
+    tool_results_utf16: u64,
+    raw_tokens: u64,
+    epoch: u32,
+    model_id_utf16: u64,
+}
+
+/// A plan that breaks a rule of its own or of the wire; nothing was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BrokenPlan(pub &'static str);
+
+impl<'s> Context<'s> {
+    /// An empty history behind the session's prefix.
+    pub fn new(session: &'s Session, model_id_utf16: u64, mut memory: Memory) -> Context<'s> {
+        memory.states.clear();
+        memory.stored.clear();
+        memory.stubs.clear();
+        memory.answered.clear();
+        memory.usage_digits.clear();
+        memory.usage_digits.resize(session.steps.len(), 4);
+        memory.usage_totals.clear();
+        memory.usage_totals.resize(session.steps.len(), 0);
+        memory.tool_utf16.clear();
+        memory.tool_utf16.extend(session.tools.iter().map(|t| u32::try_from(t.name.encode_utf16().count()).unwrap_or(0)));
+        memory.wire.clear();
+        let mut context = Context {
+            session,
+            memory,
+            prefix: session.prefix.clone(),
+            revealed: 0,
+            live_from: 0,
+            summary: None,
+            tool_results_utf16: 0,
+            raw_tokens: session.prefix.tokens(),
+            epoch: 0,
+            model_id_utf16,
+        };
+        context.rebuild_head();
+        context
+    }
+
+    /// Gives the memory back.
+    pub fn into_memory(self) -> Memory {
+        self.memory
+    }
+
+    /// What a policy may see.
+    pub fn view(&self) -> View<'_> {
+        let last = self.memory.answered.last().copied();
+        View {
+            session: self.session,
+            states: &self.memory.states,
+            stored: &self.memory.stored,
+            revealed: self.revealed,
+            live_from: self.live_from,
+            summary: self.summary.as_ref(),
+            answered: &self.memory.answered,
+            usage_digits: &self.memory.usage_digits,
+            tool_results_utf16: self.tool_results_utf16,
+            raw_tokens: self.raw_tokens,
+            last_usage: last.map(|step| LastUsage { total_tokens: self.memory.usage_totals[step as usize], step }),
+            epoch: self.epoch,
+            model_id_utf16: self.model_id_utf16,
+            tool_utf16: &self.memory.tool_utf16,
+        }
+    }
+
+    /// The blocks as sent.
+    pub fn wire(&self) -> &Wire {
+        &self.memory.wire
+    }
+
+    /// The request with the present blocks was answered: from here on they count as sent.
+    pub fn mark_sent(&mut self) {
+        self.memory.wire.mark_sent();
+    }
+
+    /// Puts the next block of the recording in the history, without sending it yet.
+    pub fn reveal_block(&mut self, block: u32) {
+        debug_assert_eq!(block, self.revealed);
+        self.memory.states.push(State::default());
+        self.revealed = block + 1;
+        let i = block as usize;
+        let blocks = &self.session.blocks;
+        self.raw_tokens += u64::from(blocks.tokens[i]);
+        if blocks.kind[i] == BlockKind::ToolResult {
+            self.tool_results_utf16 += self.view().result_utf16(block);
+        }
+    }
+
+    /// Appends a revealed block to what is sent.
+    pub fn send_block(&mut self, block: u32) {
+        let state = self.memory.states[block as usize];
+        if state == State::default() {
+            self.memory.wire.push_plain(self.session, block);
+        } else {
+            self.push_edited(block, state);
+        }
+    }
+
+    /// Step `step` was answered: its usage is what the client knows from now on.
+    pub fn answered(&mut self, step: u32, usage_total: u64, usage_digits: u8) {
+        self.memory.answered.push(step);
+        self.memory.usage_totals[step as usize] = usage_total;
+        self.memory.usage_digits[step as usize] = usage_digits;
+    }
+
+    fn push_edited(&mut self, block: u32, state: State) {
+        if state.has(State::GONE) || state.has(State::WITHHELD) {
+            return;
+        }
+        if state.has(State::ELIDED) {
+            if let Ok(i) = self.memory.stubs.binary_search_by_key(&block, |s| s.block) {
+                let stub = self.memory.stubs[i];
+                self.memory.wire.push_stub(self.session, block, stub.tokens, stub.server);
+                return;
+            }
+        }
+        match self.view().stored_of(block).map(|s| s.tokens) {
+            Some(tokens) => self.memory.wire.push_stub(self.session, block, tokens, false),
+            None => self.memory.wire.push_plain(self.session, block),
+        }
+    }
+
+    /// Sends everything from block `first` on anew.
+    pub(super) fn resend_from(&mut self, first: u32, cause: Cause) {
+        let Some(next) = self.memory.wire.truncate_to(first.max(self.live_from), cause) else { return };
+        for block in next.max(self.live_from)..self.revealed {
+            self.send_block(block);
+        }
+    }
+
+    fn rebuild_head(&mut self) {
+        self.memory.wire.rebuild_head(&self.prefix, self.summary.as_ref());
+        for block in self.live_from..self.revealed {
+            self.send_block(block);
+        }
+    }
+
+    /// Carries out an offload of a result that is revealed but not sent.
+    ///
+    /// # Errors
+    /// The block is no result, or was offloaded already.
+    pub fn apply_offload(&mut self, plan: &Offload) -> Result<Stored, BrokenPlan> {
+        let i = plan.block as usize;
+        let blocks = &self.session.blocks;
+        let state = self.memory.states.get(i).copied().ok_or(BrokenPlan("the block is not in the history"))?;
+        if blocks.kind[i] != BlockKind::ToolResult || state != State::default() {
+            return Err(BrokenPlan("only a fresh tool result can be offloaded"));
+        }
+        let stored = self.stored_sizes(plan);
+        self.restore_stored(stored);
+        Ok(stored)
+    }
+
+    /// A result that the session file holds as offloaded.
+    pub(super) fn restore_stored(&mut self, stored: Stored) {
+        let i = stored.block as usize;
+        self.raw_tokens = self.raw_tokens + u64::from(stored.tokens) - u64::from(self.session.blocks.tokens[i]);
+        self.tool_results_utf16 =
+            self.tool_results_utf16 + u64::from(stored.utf16) - u64::from(self.session.blocks.utf16[i]);
+        self.memory.states[i] = State::OFFLOADED;
+        self.memory.stored.push(stored);
+    }
+
+    fn stored_sizes(&self, plan: &Offload) -> Stored {
+        let i = plan.block as usize;
+        let blocks = &self.session.blocks;
+        let chars = u64::from(blocks.utf16[i]);
+        let image_tokens = self.session.parts_of(plan.block).map_or(0, |p| u64::from(p.image_tokens));
+        let text_tokens = u64::from(blocks.tokens[i]).saturating_sub(image_tokens);
+        let part = |whole: u64| scale_ratio(whole, plan.kept_utf16, chars);
+        let envelope_tokens =
+            scale_milli(plan.envelope_utf16, u64::from(self.session.coefficients.tool_result_milli));
+        let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        Stored {
+            block: plan.block,
+            utf16: narrow(plan.stub_utf16()),
+            bytes: narrow(plan.envelope_utf16 + part(u64::from(blocks.bytes[i]))),
+            json_utf16: narrow(plan.envelope_utf16 + plan.envelope_json_escapes + part(u64::from(blocks.json_utf16[i]))),
+            lines: narrow(1 + part(u64::from(blocks.lines[i]))),
+            tokens: narrow(envelope_tokens + part(text_tokens) + image_tokens),
+            path_utf16: narrow(plan.path_utf16),
+        }
+    }
+
+    /// Replaces results by stubs; gives the number of thinking blocks that are no longer replayed, and the
+    /// stubs as they stand from now on.
+    ///
+    /// # Errors
+    /// A block that is no live result, or has a stub already.
+    pub fn apply_stubs(&mut self, plan: &StubPlan) -> Result<(u64, Vec<Stub>), BrokenPlan> {
+        let view = self.view();
+        let fits = |block: u32| {
+            block < self.revealed
+                && view.is_live(block)
+                && self.session.blocks.kind[block as usize] == BlockKind::ToolResult
+                && !view.states[block as usize].has(State::ELIDED)
+        };
+        if !plan.stubs.iter().all(|(block, _)| fits(*block)) {
+            return Err(BrokenPlan("a stub can only stand for a tool result that is in the history in full"));
+        }
+        let milli = u64::from(self.session.coefficients.tool_result_milli);
+        let mut elided = Vec::with_capacity(plan.stubs.len());
+        for (block, size) in &plan.stubs {
+            let (tokens, utf16) = match size {
+                StubTokens::Utf16(n) => (scale_milli(*n, milli), *n),
+                StubTokens::Tokens(n) => (*n, 0),
+            };
+            let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+            self.set_state(*block, State::ELIDED);
+            elided.push(Stub { block: *block, tokens: narrow(tokens), utf16: narrow(utf16), server: plan.server });
+        }
+        self.memory.stubs.extend(&elided);
+        self.memory.stubs.sort_unstable_by_key(|s| s.block);
+        let withheld = plan.withhold.clone().map_or(0, |range| self.withhold(range).0);
+        let first = plan.stubs.iter().map(|(b, _)| *b).chain(plan.withhold.clone().map(|r| r.start)).min();
+        self.resend_from(first.unwrap_or(self.revealed), Cause::PrefixRule);
+        Ok((withheld, elided))
+    }
+
+    /// Sends results in full again.
+    pub fn apply_restore(&mut self, blocks: &[u32]) {
+        for block in blocks {
+            self.memory.states[*block as usize].0 &= !State::ELIDED.0;
+        }
+        self.memory.stubs.retain(|s| !blocks.contains(&s.block));
+        if let Some(first) = blocks.iter().min() {
+            self.resend_from(*first, Cause::PrefixRule);
+        }
+    }
+
+    fn set_state(&mut self, block: u32, bit: State) {
+        self.memory.states[block as usize].0 |= bit.0;
+    }
+
+    /// Marks the thinking in `range` as withheld: how many blocks, and the first of them.
+    pub(super) fn withhold(&mut self, range: Range<u32>) -> (u64, Option<u32>) {
+        let mut count = 0;
+        let mut first = None;
+        for block in range.start.max(self.live_from)..range.end.min(self.revealed) {
+            let i = block as usize;
+            let is_sent = self.session.blocks.kind[i] == BlockKind::Thinking
+                && self.session.blocks.flags[i].has(Flags::SIGNED)
+                && !self.memory.states[i].has(State::WITHHELD)
+                && !self.memory.states[i].has(State::GONE);
+            if is_sent {
+                self.set_state(block, State::WITHHELD);
+                self.raw_tokens -= u64::from(self.session.blocks.tokens[i]);
+                count += 1;
+                first = first.or(Some(block));
+            }
+        }
+        (count, first)
+    }
+
+    /// Stops replaying all thinking now in the history.
+    pub fn withhold_all(&mut self, cause: Cause) -> u64 {
+        let (count, first) = self.withhold(0..self.revealed);
+        if let Some(first) = first {
+            self.resend_from(first, cause);
+        }
+        count
+    }
+
+    /// Whether a compaction may be carried out as planned.
+    ///
+    /// # Errors
+    /// It would cut through an open tool round, or drop a user message that the rule keeps.
+    pub fn check_fold(&self, plan: &SummarizePlan<'_>) -> Result<(), BrokenPlan> {
+        let view = self.view();
+        if plan.fold_to <= self.live_from || plan.fold_to > self.revealed {
+            return Err(BrokenPlan("a compaction must fold something that is in the history"));
+        }
+        let first_kept = (plan.fold_to..self.revealed).find(|b| view.is_live(*b));
+        let cuts_round = first_kept.is_some_and(|b| self.session.blocks.kind[b as usize] == BlockKind::ToolResult);
+        if cuts_round || round_is_open(&view) {
+            return Err(BrokenPlan("a compaction must not cut through an open tool round"));
+        }
+        if plan.spec.keep == Keep::UnansweredUser && plan.fold_to > first_unanswered_user(&view) {
+            return Err(BrokenPlan("the rule keeps the last user message, the plan does not"));
+        }
+        Ok(())
+    }
+
+    /// Replaces everything before `fold_to` by `summary`; gives the number of thinking blocks that are no
+    /// longer replayed.
+    pub fn fold(&mut self, fold_to: u32, summary: SummaryMessage, withhold_kept: bool) -> u64 {
+        let old = self.summary.map_or(0, |s| u64::from(s.tokens));
+        self.raw_tokens = self.raw_tokens + u64::from(summary.tokens) - old;
+        self.summary = Some(summary);
+        self.forget(self.live_from..fold_to);
+        self.live_from = fold_to;
+        let withheld = if withhold_kept { self.withhold(fold_to..self.revealed).0 } else { 0 };
+        self.memory.wire.note_change(Cause::PrefixCompaction);
+        self.rebuild_head();
+        withheld
+    }
+
+    /// Blocks leave the history.
+    fn forget(&mut self, range: Range<u32>) {
+        for block in range.clone() {
+            let i = block as usize;
+            let state = self.memory.states[i];
+            if state.has(State::GONE) {
+                continue;
+            }
+            let (tokens, utf16) = {
+                let view = self.view();
+                let tokens = view.stored_of(block).map_or(self.session.blocks.tokens[i], |s| s.tokens);
+                (u64::from(tokens), view.result_utf16(block))
+            };
+            if !state.has(State::WITHHELD) {
+                self.raw_tokens -= tokens;
+            }
+            if self.session.blocks.kind[i] == BlockKind::ToolResult {
+                self.tool_results_utf16 -= utf16;
+            }
+            self.set_state(block, State::GONE);
+        }
+        let steps = &self.session.steps;
+        self.memory.answered.retain(|s| {
+            let start = steps[*s as usize].output.start;
+            !(range.contains(&start) || (range.end == start && steps[*s as usize].output.is_empty() && !range.is_empty()))
+        });
+        self.epoch += 1;
+    }
+
+    /// The user cleared the history or went back, or a recorded compaction is kept.
+    pub fn drop_blocks(&mut self, range: Range<u32>, cause: Cause) {
+        let range = range.start..range.end.min(self.revealed);
+        let from_start = range.start <= self.live_from;
+        self.forget(range.start.max(self.live_from)..range.end.max(self.live_from));
+        if from_start {
+            self.raw_tokens -= self.summary.take().map_or(0, |s| u64::from(s.tokens));
+            self.live_from = self.live_from.max(range.end);
+            self.memory.wire.note_change(cause);
+            self.rebuild_head();
+        } else {
+            self.resend_from(range.start, cause);
+        }
+    }
+
+    /// Tools or system prompt become others.
+    pub fn change_prefix(&mut self, prefix: Prefix, cause: Cause) {
+        self.raw_tokens = self.raw_tokens + prefix.tokens() - self.prefix.tokens();
+        self.prefix = prefix;
+        self.memory.wire.note_change(cause);
+        self.rebuild_head();
+    }
+}

@@ -51,11 +51,24 @@ pub enum SimEventKind {
     /// A result went to a file; a stub stands for it.
     Offload { rule: String, call: u32, tool: String, chars: u64, stub_chars: u64 },
     /// A recorded edit of history.
-    Pass { rule: String, elided_count: u64, chars_saved: u64, elided_calls: Vec<u32>, withheld_thinking_blocks: u64 },
+    Pass {
+        rule: String,
+        elided_count: u64,
+        chars_saved: u64,
+        elided_calls: Vec<u32>,
+        withheld_thinking_blocks: u64,
+    },
     /// A summarizer call begins. `tokens_before` is the strategy's own estimate.
     CompactionStart { rule: String, tokens_before: u64, folded_messages: u64 },
     /// The summary is in place. `tokens_after` is in the strategy's own unit.
-    CompactionDone { rule: String, tokens_before: u64, tokens_after: u64, summary_chars: u64, summarizer_prompt_tokens: u64, summarizer_output_tokens: u64 },
+    CompactionDone {
+        rule: String,
+        tokens_before: u64,
+        tokens_after: u64,
+        summary_chars: u64,
+        summarizer_prompt_tokens: u64,
+        summarizer_output_tokens: u64,
+    },
     /// A rule could do nothing and says so.
     Notice { rule: String, text: String },
     /// Earlier thinking is no longer replayed because the tools or the system prompt changed.

@@ -1,21 +1,23 @@
-//! The loop of one cell.
+//! The loop of one cell: reveal what the recording says, ask the policy, send, record.
+//!
+//! # Divergence from the real API
+//!
+//! Replay is open-loop: outputs are as recorded, no request is added, and re-reads that a stub would have
+//! provoked are not charged (spec/decisions.md 24).
 
-use crate::policy::Strategy;
-use crate::provider::{Account, ModelSpec};
-use crate::session::Session;
-
+use super::aside::Aside;
+use super::context::{Context, Memory};
+use super::ledger::{Change, Ledger};
+use super::recording::Recording;
 use super::{Recorder, Summary};
-
-/// What to do when the provider refuses bound thinking; overrides the strategy's own answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnBindingError {
-    /// Remove all thinking now in the history for good, and retry once.
-    Strip,
-    /// Retry with `drop_block`, and keep it to the end.
-    DropBlock,
-    /// End the run.
-    Fail,
-}
+use crate::cause::Cause;
+use crate::policy::interpreter::Interpreter;
+use crate::policy::plan::Plan;
+use crate::policy::{OnBindingError, Policy, Strategy};
+use crate::provider::{Account, Answer, Marker, ModelSpec, Params, PrefixMismatch, Provider, Request};
+use crate::session::{BlockKind, DropReason, EventKind, Flags, Session};
+use crate::sim::SimEventKind;
+use crate::sim::summary::StopReason;
 
 /// Options of a run besides session, strategy and model.
 #[derive(Debug, Clone, Default)]
@@ -24,24 +26,357 @@ pub struct RunOptions {
     pub account: Account,
     /// Override of the strategy's answer to a binding rejection.
     pub on_binding_error: Option<OnBindingError>,
-    /// The prefix floor is already cached when the session begins.
-    pub warm_prefix: bool,
-    /// Root seed.
-    pub seed: u64,
+    /// Rebuild the client's history from what it wrote down before every request, as a resume does. It
+    /// must change nothing; tests use it.
+    pub resume_before_each_request: bool,
 }
 
 /// Working memory of a worker, reused from cell to cell.
 #[derive(Debug, Default)]
-pub struct Scratch {}
+pub struct Scratch {
+    memory: Memory,
+    markers: Vec<Marker>,
+    thinking: Vec<u32>,
+}
 
 /// Replays `session` under `strategy` on `model`.
 pub fn run(
-    _session: &Session,
-    _strategy: &Strategy,
-    _model: &ModelSpec,
-    _options: &RunOptions,
-    _scratch: &mut Scratch,
-    _recorder: &mut impl Recorder,
+    session: &Session,
+    strategy: &Strategy,
+    model: &ModelSpec,
+    options: &RunOptions,
+    scratch: &mut Scratch,
+    recorder: &mut impl Recorder,
 ) -> Summary {
-    Summary::default()
+    let mut policy = Interpreter::new(strategy, session);
+    run_policy(session, strategy, &mut policy, model, options, scratch, recorder)
+}
+
+/// Replays `session` under a policy of one's own; `strategy` says what else the client does (markers,
+/// estimate, answers to rejections).
+pub fn run_policy<'p, P: Policy<'p>>(
+    session: &Session,
+    strategy: &'p Strategy,
+    policy: &mut P,
+    model: &ModelSpec,
+    options: &RunOptions,
+    scratch: &mut Scratch,
+    recorder: &mut impl Recorder,
+) -> Summary {
+    let memory = std::mem::take(&mut scratch.memory);
+    let mut cell = Cell {
+        session,
+        strategy,
+        policy,
+        model,
+        context: Context::new(session, strategy.model_id_utf16, memory),
+        provider: Provider::new(model, options.account),
+        log: Recording::new(session, model, recorder),
+        ledger: options.resume_before_each_request.then(Ledger::default),
+        on_binding_error: options.on_binding_error.unwrap_or(strategy.on_binding_error),
+        params: Params { prefix_mismatch: strategy.prefix_mismatch, ..Params::default() },
+        markers: std::mem::take(&mut scratch.markers),
+        thinking: std::mem::take(&mut scratch.thinking),
+        next_event: 0,
+    };
+    cell.replay();
+    let Cell { context, log, markers, thinking, .. } = cell;
+    scratch.memory = context.into_memory();
+    scratch.markers = markers;
+    scratch.thinking = thinking;
+    log.finish()
+}
+
+/// Everything of one run.
+struct Cell<'a, 'p, P, R> {
+    session: &'a Session,
+    strategy: &'p Strategy,
+    policy: &'a mut P,
+    model: &'a ModelSpec,
+    context: Context<'a>,
+    provider: Provider<'a>,
+    log: Recording<'a, R>,
+    ledger: Option<Ledger>,
+    on_binding_error: OnBindingError,
+    params: Params,
+    markers: Vec<Marker>,
+    thinking: Vec<u32>,
+    next_event: usize,
+}
+
+/// The run ends here.
+struct Stop(StopReason);
+
+impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
+    fn replay(&mut self) {
+        if self.strategy.warm_prefix {
+            self.warm_prefix();
+        }
+        for step in 0..self.session.steps.len() {
+            self.log.begin(step);
+            if let Err(Stop(reason)) = self.step(step) {
+                self.log.stop(reason);
+                return;
+            }
+        }
+    }
+
+    fn step(&mut self, step: usize) -> Result<(), Stop> {
+        self.events_before(step);
+        self.reveal_input(step);
+        self.ask_policy(false);
+        if let Some(ledger) = &self.ledger {
+            let rebuilt = ledger.rebuild(self.session, &self.context);
+            self.context = rebuilt;
+        }
+        self.send(step)?;
+        let output = self.session.steps[step].output.clone();
+        self.thinking.clear();
+        for block in output {
+            self.context.reveal_block(block);
+            let i = block as usize;
+            if self.session.blocks.kind[i] == BlockKind::Thinking && self.session.blocks.flags[i].has(Flags::SIGNED) {
+                self.thinking.push(block);
+            }
+            self.context.send_block(block);
+        }
+        self.provider.answered(&self.thinking);
+        Ok(())
+    }
+
+    /// New input enters the history; oversized results are shortened before they do.
+    fn reveal_input(&mut self, step: usize) {
+        let asks = self.policy.has_tool_result_rules();
+        for block in self.session.steps[step].input.clone() {
+            self.context.reveal_block(block);
+            if asks && self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
+                self.offload(block);
+            }
+            self.context.send_block(block);
+        }
+    }
+
+    fn offload(&mut self, block: u32) {
+        for rule in 0..self.policy.rule_count() {
+            let Some(plan) = self.policy.at_tool_result(rule, &self.context.view(), block) else { continue };
+            match self.context.apply_offload(&plan) {
+                Ok(stored) => {
+                    if let Some(ledger) = &mut self.ledger {
+                        ledger.note_stored(stored);
+                    }
+                    self.log.offload(self.policy.rule_id(rule), &self.context.view(), &stored);
+                }
+                Err(broken) => self.log.violation(self.policy.rule_id(rule), broken.0),
+            }
+            return;
+        }
+    }
+
+    fn ask_policy(&mut self, manual: bool) {
+        for rule in 0..self.policy.rule_count() {
+            let Some(plan) = self.policy.at_request(rule, &self.context.view(), manual) else { continue };
+            let id = self.policy.rule_id(rule).to_owned();
+            match plan {
+                Plan::Offload(_) => self.log.violation(&id, "an offload is decided when the result comes back"),
+                Plan::Notice { text, .. } => {
+                    self.log.event(|| SimEventKind::Notice { rule: id.clone(), text: text.to_owned() });
+                }
+                Plan::Restore { blocks, .. } => {
+                    self.context.apply_restore(&blocks);
+                    self.note(Change::Restore { blocks });
+                }
+                Plan::Stub(plan) => match self.context.apply_stubs(&plan) {
+                    Ok((withheld, elided)) => {
+                        self.log.pass(&id, self.session, &plan, withheld);
+                        self.note(Change::Pass { elided, withhold: plan.withhold });
+                    }
+                    Err(broken) => self.log.violation(&id, broken.0),
+                },
+                Plan::Summarize(plan) => match self.context.check_fold(&plan) {
+                    Ok(()) => self.compact(&id, &plan),
+                    Err(broken) => self.log.violation(&id, broken.0),
+                },
+            }
+        }
+    }
+
+    fn note(&mut self, change: Change) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.note(&self.context, change);
+        }
+    }
+
+    fn compact(&mut self, id: &str, plan: &crate::policy::plan::SummarizePlan<'_>) {
+        let aside = Aside::new(self.session, self.strategy, self.model, plan);
+        self.log.compaction_start(id, plan);
+        self.context.wire().markers(&self.strategy.markers, &mut self.markers);
+        let request = Request {
+            params: self.params,
+            markers: &self.markers,
+            max_output_tokens: 0,
+            ..self.log.request(&self.context, self.model)
+        };
+        let Some(call) = aside.call(&mut self.provider, &self.context, &request) else {
+            self.log.event(|| SimEventKind::Notice {
+                rule: id.to_owned(),
+                text: "Compaction failed: the summarizer's prompt does not fit its window.".to_owned(),
+            });
+            return;
+        };
+        if call.sent_conversation {
+            self.context.mark_sent();
+        }
+        let withheld = self.context.fold(plan.fold_to, call.summary, plan.spec.withhold_kept_thinking);
+        self.note(Change::Compaction {
+            fold_to: plan.fold_to,
+            summary: call.summary,
+            withhold_kept: plan.spec.withhold_kept_thinking,
+        });
+        let tokens_after = self.strategy.estimate.as_ref().map_or(0, |law| self.context.view().sum_of_messages(law));
+        self.log.compaction_done(id, plan, &call, tokens_after, withheld);
+    }
+
+    /// Sends the request of `step`, with at most one retry.
+    fn send(&mut self, step: usize) -> Result<(), Stop> {
+        let mut retried = false;
+        loop {
+            self.context.wire().markers(&self.strategy.markers, &mut self.markers);
+            let request = Request {
+                params: self.params,
+                markers: &self.markers,
+                ..self.log.request(&self.context, self.model)
+            };
+            match self.provider.send(&request) {
+                Answer::Done(done) => {
+                    let estimate = self.log.wants_estimate().then(|| self.estimate());
+                    let (total, digits) = self.log.served(&done, estimate.flatten().unwrap_or(0));
+                    self.context.mark_sent();
+                    self.context.answered(u32::try_from(step).unwrap_or(u32::MAX), total, digits);
+                    return Ok(());
+                }
+                Answer::Rejected(rejection) => {
+                    let kind = rejection.kind;
+                    self.log.rejection(rejection);
+                    self.recover(kind, retried)?;
+                    retried = true;
+                }
+            }
+        }
+    }
+
+    fn estimate(&self) -> Option<u64> {
+        self.strategy.estimate.as_ref().map(|law| self.context.view().estimate_tokens(law))
+    }
+
+    /// Events of the recording before `step`. A change at a resume is one the process did not see.
+    fn events_before(&mut self, step: usize) {
+        let session = self.session;
+        let begin = self.next_event;
+        let due = session.events[begin..].iter().take_while(|e| e.before_step as usize <= step).count();
+        self.next_event += due;
+        let events = &session.events[begin..begin + due];
+        let resumed = events.iter().any(|e| e.kind == EventKind::Resumed);
+        for event in events {
+            self.event(&event.kind, resumed);
+        }
+    }
+
+    fn event(&mut self, event: &EventKind, resumed: bool) {
+        match event {
+            EventKind::ToolsChanged { tools } => {
+                let mut prefix = self.context.prefix.clone();
+                let order_only = is_permutation(&prefix.tools, tools);
+                prefix.tools.clone_from(tools);
+                let cause = if order_only { Cause::PrefixToolOrder } else { Cause::PrefixTools };
+                self.change_prefix(prefix, cause, resumed);
+            }
+            EventKind::SystemChanged { system } => {
+                let mut prefix = self.context.prefix.clone();
+                prefix.system.clone_from(system);
+                self.change_prefix(prefix, Cause::PrefixSystem, resumed);
+            }
+            EventKind::ParametersChanged { hash } => {
+                self.params.messages_key = *hash;
+                self.context.note_change(Cause::PrefixParameters);
+            }
+            EventKind::ManualCompaction => self.ask_policy(true),
+            EventKind::BlocksDropped { from, to, reason } => {
+                let cause = match reason {
+                    DropReason::Compaction => Cause::PrefixCompaction,
+                    DropReason::Clear | DropReason::Rewind => Cause::PrefixRewind,
+                };
+                self.context.drop_blocks(*from..*to, cause);
+                self.note(Change::Dropped { range: *from..*to, cause });
+            }
+            EventKind::RecordedClearing { blocks, applied: true } => {
+                let elided = self.context.apply_recorded_clearing(blocks);
+                self.note(Change::Pass { elided, withhold: None });
+            }
+            EventKind::RecordedClearing { applied: false, .. } | EventKind::RecordedCompaction { .. } => {
+                self.log.summary_mut().recorded_compactions_undone += 1;
+            }
+            EventKind::ModelChanged { .. } | EventKind::Resumed => {}
+        }
+    }
+
+    fn change_prefix(&mut self, prefix: crate::session::Prefix, cause: Cause, resumed: bool) {
+        self.context.change_prefix(prefix.clone(), cause);
+        self.note(Change::PrefixChanged { prefix, cause });
+        if self.strategy.withhold_on_prefix_change && !resumed {
+            let withheld = self.context.withhold_all(cause);
+            self.note(Change::WithholdAll);
+            self.log.prefix_change_noticed(withheld);
+        }
+    }
+
+    /// What to do about a refusal: change the next attempt, or stop.
+    fn recover(&mut self, kind: crate::provider::RejectionKind, retried: bool) -> Result<(), Stop> {
+        use crate::provider::RejectionKind;
+        match kind {
+            RejectionKind::Overflow { .. } => return Err(Stop(StopReason::Overflow)),
+            RejectionKind::InvalidRequest => return Err(Stop(StopReason::InvalidRequest)),
+            RejectionKind::Binding { .. } => {}
+        }
+        if retried {
+            self.log.violation("retry", "the retry of a refused request was refused too");
+            return Err(Stop(StopReason::RejectedAgain));
+        }
+        match self.on_binding_error {
+            OnBindingError::Fail => return Err(Stop(StopReason::BindingRejection)),
+            OnBindingError::Strip => {
+                let stripped = self.context.withhold_all(Cause::PrefixThinking);
+                self.note(Change::WithholdAll);
+                self.log.recovery("strip", stripped);
+            }
+            OnBindingError::DropBlock => {
+                self.params.prefix_mismatch = Some(PrefixMismatch::DropBlock);
+                self.log.recovery("drop_block", 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// The floor of the prefix is in the cache when the session begins.
+    fn warm_prefix(&mut self) {
+        let blocks: Vec<_> = self.context.wire().blocks().iter().copied().take_while(|b| b.kind.is_prefix()).collect();
+        let mut markers = Vec::new();
+        self.context.wire().markers(&self.strategy.markers, &mut markers);
+        markers.retain(|m| (m.after as usize) < blocks.len());
+        let request = Request {
+            blocks: &blocks,
+            markers: &markers,
+            tail_tokens: 0,
+            ..self.log.request(&self.context, self.model)
+        };
+        self.provider.send_aside(self.model, &request);
+    }
+}
+
+fn is_permutation(a: &[crate::session::PrefixBlock], b: &[crate::session::PrefixBlock]) -> bool {
+    let sorted = |list: &[crate::session::PrefixBlock]| {
+        let mut hashes: Vec<(u64, u32)> = list.iter().map(|t| (t.hash, t.tokens)).collect();
+        hashes.sort_unstable();
+        hashes
+    };
+    a != b && sorted(a) == sorted(b)
 }

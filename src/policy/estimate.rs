@@ -1,0 +1,160 @@
+//! A client's own estimate of its prompt: a law over the JSON text of its messages.
+//!
+//! Many clients divide the length of `JSON.stringify(message)` by four, and start from the last usage the
+//! provider reported where there is one. The JSON shapes of the client's messages are data in the preset;
+//! here they are only measured.
+//!
+//! # Divergence from the real API
+//!
+//! A recording's own `details` objects are not part of a session, so they count 0, except those that an
+//! offload rule writes.
+
+use serde::Deserialize;
+
+use super::laws::digits;
+
+/// The shapes as written in a preset: compact JSON of each kind of message and block, with everything
+/// that varies left empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shapes {
+    pub user: String,
+    pub assistant: String,
+    pub tool_result: String,
+    pub text: String,
+    pub thinking: String,
+    pub tool_call: String,
+    pub image: String,
+    /// What an offload adds to its result.
+    pub offload_details: String,
+    /// Stop reason of an answer without calls, and of one with.
+    pub stop_reason: String,
+    pub stop_reason_with_calls: String,
+}
+
+/// A law of estimation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EstimateLaw {
+    /// JSON characters per token; each message is rounded up by itself.
+    pub chars_per_token: u64,
+    /// Start from the last usage reported, if any.
+    pub anchored: bool,
+    user: u64,
+    assistant: u64,
+    tool_result: u64,
+    text: u64,
+    thinking: u64,
+    tool_call: u64,
+    image: u64,
+    offload_details: u64,
+    stop_reason: u64,
+    stop_reason_with_calls: u64,
+}
+
+/// Digits of a millisecond timestamp of our days.
+pub const TIMESTAMP_DIGITS: u64 = 13;
+
+impl EstimateLaw {
+    /// Measures the shapes.
+    pub fn new(chars_per_token: u64, anchored: bool, shapes: &Shapes) -> EstimateLaw {
+        let len = |s: &str| s.encode_utf16().count() as u64;
+        EstimateLaw {
+            chars_per_token: chars_per_token.max(1),
+            anchored,
+            user: len(&shapes.user),
+            assistant: len(&shapes.assistant),
+            tool_result: len(&shapes.tool_result),
+            text: len(&shapes.text),
+            thinking: len(&shapes.thinking),
+            tool_call: len(&shapes.tool_call),
+            image: len(&shapes.image),
+            offload_details: len(&shapes.offload_details),
+            stop_reason: len(&shapes.stop_reason),
+            stop_reason_with_calls: len(&shapes.stop_reason_with_calls),
+        }
+    }
+
+    /// Tokens of a message of so many JSON characters.
+    pub fn tokens(&self, json_utf16: u64) -> u64 {
+        json_utf16.div_ceil(self.chars_per_token)
+    }
+
+    /// A user message.
+    pub fn user(&self) -> MessageSize<'_> {
+        MessageSize::new(self, self.user)
+    }
+
+    /// An assistant message; `usage_digits` is the number of digits of its four usage counts together.
+    pub fn assistant(&self, model_utf16: u64, usage_digits: u64, has_calls: bool) -> MessageSize<'_> {
+        let stop = if has_calls { self.stop_reason_with_calls } else { self.stop_reason };
+        MessageSize::new(self, self.assistant + model_utf16 + usage_digits + stop)
+    }
+
+    /// A tool result. `true` is one character shorter than `false`.
+    pub fn tool_result(&self, call_id_utf16: u64, tool_utf16: u64, is_error: bool) -> MessageSize<'_> {
+        MessageSize::new(self, self.tool_result + call_id_utf16 + tool_utf16 - u64::from(is_error))
+    }
+}
+
+/// A message being measured: add its blocks, then ask for its size.
+#[derive(Debug, Clone, Copy)]
+pub struct MessageSize<'l> {
+    law: &'l EstimateLaw,
+    json_utf16: u64,
+    blocks: u64,
+    timestamp_digits: u64,
+}
+
+impl<'l> MessageSize<'l> {
+    fn new(law: &'l EstimateLaw, json_utf16: u64) -> MessageSize<'l> {
+        MessageSize { law, json_utf16, blocks: 0, timestamp_digits: TIMESTAMP_DIGITS }
+    }
+
+    fn block(mut self, json_utf16: u64) -> Self {
+        self.json_utf16 += json_utf16 + u64::from(self.blocks > 0);
+        self.blocks += 1;
+        self
+    }
+
+    /// A text of this length inside a JSON string.
+    pub fn text(self, json_utf16: u64) -> Self {
+        self.block(self.law.text + json_utf16)
+    }
+
+    /// Reasoning: text and signature together.
+    pub fn thinking(self, json_utf16: u64) -> Self {
+        self.block(self.law.thinking + json_utf16)
+    }
+
+    /// A call with its arguments as compact JSON.
+    pub fn tool_call(self, id_utf16: u64, tool_utf16: u64, args_json_utf16: u64) -> Self {
+        self.block(self.law.tool_call + id_utf16 + tool_utf16 + args_json_utf16)
+    }
+
+    /// An image by the length of its base64 text.
+    pub fn image(self, base64_chars: u64) -> Self {
+        self.block(self.law.image + base64_chars)
+    }
+
+    /// What an offload adds: the path and its four counts.
+    pub fn offload_details(mut self, path_utf16: u64, counts: [u64; 4]) -> Self {
+        self.json_utf16 += self.law.offload_details + path_utf16 + counts.into_iter().map(digits).sum::<u64>();
+        self
+    }
+
+    /// A timestamp of another length.
+    pub fn timestamp_digits(mut self, n: u64) -> Self {
+        self.timestamp_digits = n;
+        self
+    }
+
+    /// Its JSON text.
+    pub fn json_utf16(self) -> u64 {
+        self.json_utf16 + self.timestamp_digits
+    }
+
+    /// Its tokens.
+    pub fn tokens(self) -> u64 {
+        self.law.tokens(self.json_utf16())
+    }
+}

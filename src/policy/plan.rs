@@ -1,0 +1,83 @@
+//! What a policy may decide. A plan changes nothing: [`crate::sim::context::Context::apply`] does, after
+//! checking it.
+
+use std::ops::Range;
+
+use super::strategy::SummarizeRule;
+
+/// A decision of one rule. `rule` is its index in the strategy.
+#[derive(Debug, Clone)]
+pub enum Plan<'p> {
+    /// A result goes to a file before it enters the conversation.
+    Offload(Offload),
+    /// Results are replaced by stubs.
+    Stub(StubPlan),
+    /// Stubs of a stateless rule are taken back.
+    Restore { rule: usize, blocks: Vec<u32> },
+    /// History before `fold_to` is replaced by a summary.
+    Summarize(SummarizePlan<'p>),
+    /// The rule would act and cannot, and says so.
+    Notice { rule: usize, text: &'static str },
+}
+
+/// Offload of one result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offload {
+    pub rule: usize,
+    pub block: u32,
+    /// UTF-16 units of the stub without its excerpts.
+    pub envelope_utf16: u64,
+    /// What JSON escapes add to the envelope.
+    pub envelope_json_escapes: u64,
+    /// UTF-16 units kept from both ends together.
+    pub kept_utf16: u64,
+    pub path_utf16: u64,
+}
+
+impl Offload {
+    /// UTF-16 units of the whole stub.
+    pub fn stub_utf16(&self) -> u64 {
+        self.envelope_utf16 + self.kept_utf16
+    }
+}
+
+/// Stubs for several results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StubPlan {
+    pub rule: usize,
+    /// Block and size of its stub, by ascending block.
+    pub stubs: Vec<(u32, StubTokens)>,
+    /// Saved by these stubs, in the rule's own unit.
+    pub saved: u64,
+    /// Thinking in these blocks is no longer replayed.
+    pub withhold: Option<Range<u32>>,
+    /// The provider edits its own copy.
+    pub server: bool,
+    /// What the agent reports: results and savings, cumulative for a stateless rule.
+    pub reported: (u64, u64),
+}
+
+/// Size of a stub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StubTokens {
+    /// By its text.
+    Utf16(u64),
+    /// As the provider counts it.
+    Tokens(u64),
+}
+
+/// A compaction.
+#[derive(Debug, Clone)]
+pub struct SummarizePlan<'p> {
+    pub rule: usize,
+    /// First block that stays.
+    pub fold_to: u32,
+    /// UTF-16 units of the prompt the summarizer reads besides its system prompt; 0 for a prefix fork.
+    pub prompt_utf16: u64,
+    /// The client's estimate before.
+    pub tokens_before: u64,
+    /// Client messages folded.
+    pub folded_messages: u64,
+    /// The rule's parameters.
+    pub spec: &'p SummarizeRule,
+}

@@ -1,0 +1,217 @@
+//! What a policy sees: what the client itself knows. Never the provider's true counts, except the usage
+//! it reported.
+
+use crate::policy::estimate::{EstimateLaw, MessageSize};
+use crate::session::{BlockKind, Flags, Session};
+
+/// What has happened to a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct State(pub u8);
+
+impl State {
+    /// Its content went to a file before it entered the conversation.
+    pub const OFFLOADED: State = State(1);
+    /// A stub stands for it in requests.
+    pub const ELIDED: State = State(2);
+    /// Thinking that is no longer replayed.
+    pub const WITHHELD: State = State(4);
+    /// Folded into a summary, cleared or rewound.
+    pub const GONE: State = State(8);
+
+    /// Whether every bit of `other` is set.
+    pub fn has(self, other: State) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Sizes of an offloaded result as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    pub block: u32,
+    /// Stub with its excerpts.
+    pub utf16: u32,
+    pub bytes: u32,
+    pub json_utf16: u32,
+    pub lines: u32,
+    /// Prompt tokens, images included.
+    pub tokens: u32,
+    pub path_utf16: u32,
+}
+
+/// The summary at the head of the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SummaryMessage {
+    pub tokens: u32,
+    pub utf16: u32,
+    pub json_utf16: u32,
+    pub hash: u64,
+}
+
+/// Usage of the last answered request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastUsage {
+    /// Prompt and output together.
+    pub total_tokens: u64,
+    /// The step it answered.
+    pub step: u32,
+}
+
+/// A read-only look at the client's state.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub session: &'a Session,
+    /// Per revealed block.
+    pub states: &'a [State],
+    /// Offloaded results, by ascending block.
+    pub stored: &'a [Stored],
+    /// Blocks the client knows: `0..revealed`.
+    pub revealed: u32,
+    /// Blocks before this one are folded into the summary.
+    pub live_from: u32,
+    pub summary: Option<&'a SummaryMessage>,
+    /// Steps whose answer is in the history, ascending.
+    pub answered: &'a [u32],
+    /// Digits of the four usage counts, per step of the session.
+    pub usage_digits: &'a [u8],
+    /// UTF-16 units of all live results as stored, base64 of images included.
+    pub tool_results_utf16: u64,
+    /// Prompt tokens of the raw request: prefix, summary and live blocks as stored.
+    pub raw_tokens: u64,
+    /// Last usage the provider reported for a message that is still in the history.
+    pub last_usage: Option<LastUsage>,
+    /// Grows whenever blocks leave the history.
+    pub epoch: u32,
+    /// UTF-16 units of the model's id.
+    pub model_id_utf16: u64,
+    /// UTF-16 units of the name of each of the session's tools.
+    pub tool_utf16: &'a [u32],
+}
+
+impl<'a> View<'a> {
+    /// Whether block `i` is in the history.
+    pub fn is_live(&self, i: u32) -> bool {
+        i >= self.live_from && !self.states[i as usize].has(State::GONE)
+    }
+
+    /// Sizes of an offloaded result.
+    pub fn stored_of(&self, block: u32) -> Option<&'a Stored> {
+        if !self.states[block as usize].has(State::OFFLOADED) {
+            return None;
+        }
+        self.stored.binary_search_by_key(&block, |s| s.block).ok().map(|i| &self.stored[i])
+    }
+
+    /// UTF-16 units of a block's text as stored, images left out.
+    pub fn text_utf16(&self, block: u32) -> u64 {
+        self.stored_of(block).map_or_else(|| u64::from(self.session.blocks.utf16[block as usize]), |s| u64::from(s.utf16))
+    }
+
+    /// UTF-16 units of a result as stored, base64 of images included.
+    pub fn result_utf16(&self, block: u32) -> u64 {
+        let images = self.session.parts_of(block).map_or(0, |p| u64::from(p.image_base64_chars));
+        self.text_utf16(block) + images
+    }
+
+    /// First block of the `turns`-th answer from the end: results before it are older than so many
+    /// turns. All blocks if `turns` is 0 or less, none if there are fewer answers.
+    pub fn turn_boundary(&self, turns: i64) -> u32 {
+        match usize::try_from(turns) {
+            Err(_) | Ok(0) => self.revealed,
+            Ok(n) if n > self.answered.len() => self.live_from,
+            Ok(n) => self.session.steps[self.answered[self.answered.len() - n] as usize].output.start,
+        }
+    }
+
+    /// The client message that starts at block `from`: its range of blocks.
+    pub fn message_at(&self, from: u32) -> std::ops::Range<u32> {
+        let messages = &self.session.blocks.message;
+        let message = messages[from as usize];
+        let mut end = from + 1;
+        while end < self.revealed && messages[end as usize] == message {
+            end += 1;
+        }
+        from..end
+    }
+
+    /// JSON size of the client message in `range`, measured by `law`.
+    pub fn message_size<'l>(&self, law: &'l EstimateLaw, range: std::ops::Range<u32>) -> MessageSize<'l> {
+        let blocks = &self.session.blocks;
+        let first = range.start as usize;
+        match blocks.kind[first] {
+            BlockKind::ToolResult => self.result_size(law, range.start),
+            kind if kind.is_assistant() => self.assistant_size(law, range),
+            _ => range.filter(|i| self.is_live(*i)).fold(law.user(), |size, i| match blocks.kind[i as usize] {
+                BlockKind::Image => size.image(u64::from(blocks.utf16[i as usize])),
+                _ => size.text(u64::from(blocks.json_utf16[i as usize])),
+            }),
+        }
+    }
+
+    fn result_size<'l>(&self, law: &'l EstimateLaw, block: u32) -> MessageSize<'l> {
+        let blocks = &self.session.blocks;
+        let i = block as usize;
+        let is_error = blocks.flags[i].has(Flags::ERROR);
+        let mut size = law.tool_result(self.call_id_utf16(block), self.tool_name_utf16(block), is_error);
+        size = match self.stored_of(block) {
+            None => size.text(u64::from(blocks.json_utf16[i])),
+            Some(s) => size.text(u64::from(s.json_utf16)).offload_details(
+                u64::from(s.path_utf16),
+                [u64::from(blocks.utf16[i]), u64::from(blocks.bytes[i]), u64::from(blocks.lines[i]), u64::from(s.utf16)],
+            ),
+        };
+        match self.session.parts_of(block) {
+            Some(parts) if parts.images > 0 => size.image(u64::from(parts.image_base64_chars)),
+            _ => size,
+        }
+    }
+
+    fn assistant_size<'l>(&self, law: &'l EstimateLaw, range: std::ops::Range<u32>) -> MessageSize<'l> {
+        let blocks = &self.session.blocks;
+        let has_calls = range.clone().any(|i| blocks.kind[i as usize] == BlockKind::ToolUse);
+        let step = self.session.steps.partition_point(|s| s.output.start <= range.start).saturating_sub(1);
+        let usage_digits = self.usage_digits.get(step).copied().map_or(4, u64::from);
+        range.fold(law.assistant(self.model_id_utf16, usage_digits, has_calls), |size, i| {
+            let json = u64::from(blocks.json_utf16[i as usize]);
+            match blocks.kind[i as usize] {
+                BlockKind::Thinking => size.thinking(json),
+                BlockKind::ToolUse => size.tool_call(self.call_id_utf16(i), self.tool_name_utf16(i), json),
+                _ => size.text(json),
+            }
+        })
+    }
+
+    /// UTF-16 units of the name of a call's or result's tool.
+    pub fn tool_name_utf16(&self, block: u32) -> u64 {
+        self.tool_utf16.get(self.session.blocks.tool[block as usize] as usize).map_or(0, |n| u64::from(*n))
+    }
+
+    fn call_id_utf16(&self, block: u32) -> u64 {
+        self.session.calls.get(self.session.blocks.call[block as usize] as usize).map_or(0, |c| u64::from(c.id_utf16))
+    }
+
+    /// The client's estimate of the stored history.
+    pub fn estimate_tokens(&self, law: &EstimateLaw) -> u64 {
+        let (mut tokens, mut from) = match self.last_usage {
+            Some(last) if law.anchored => (last.total_tokens, self.session.steps[last.step as usize].output.end),
+            _ => (self.summary_tokens(law), self.live_from),
+        };
+        while from < self.revealed {
+            let range = self.message_at(from);
+            from = range.end;
+            if self.is_live(range.start) {
+                tokens += self.message_size(law, range).tokens();
+            }
+        }
+        tokens
+    }
+
+    /// Estimated tokens of the summary message, 0 without one.
+    pub fn summary_tokens(&self, law: &EstimateLaw) -> u64 {
+        self.summary.map_or(0, |s| law.user().text(u64::from(s.json_utf16)).tokens())
+    }
+
+    /// Plain sum of the estimated tokens of every message, without the anchor.
+    pub fn sum_of_messages(&self, law: &EstimateLaw) -> u64 {
+        View { last_usage: None, ..*self }.estimate_tokens(law)
+    }
+}

@@ -1,0 +1,480 @@
+//! Tokens of every block, scaled to what the recording was billed for (spec/decisions.md 11).
+//!
+//! The walk keeps the prompt as a client without a strategy would send it and the provider would count
+//! it: earlier thinking is stripped at a human turn where the model keeps only the current turn. At each
+//! request with usage, the blocks that are new since the one before are scaled, by largest remainder, to
+//! what is missing to the recorded total. After an undone compaction or clearing the replayed prompt is
+//! another than the recorded one: the step across it is sized by coefficients, and from there on the
+//! recorded increments are met, no longer the totals.
+//!
+//! **Tail.** A few uncached tokens in each request lie behind the last content block and are never
+//! cached: the usual count of the recording (at most [`TAIL_MAX`]). More than that is content which the
+//! client put behind its last breakpoint (attachments, a parallel result): in every recording at hand it
+//! is written to the cache by the next request, so it belongs to the blocks, not to the tail.
+//!
+//! **Shrinking prompts.** A total that leaves much less than the new blocks need means that something
+//! left the prompt unmarked (thinking cleared after a pause, context not restored on resume). Oldest
+//! first, thinking, then injected text, then whole tool rounds are dropped with
+//! [`DropReason::Unexplained`] until the new blocks fit.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::session::{BlockKind, DropReason, Event, EventKind, Flags, Prefix, Step};
+use crate::tokens::{Coefficients, ThinkingRetention, Tokenizer, apportion, scale_ratio, thinking_retention};
+use crate::transcript::Transcript;
+use crate::usage::Usage;
+
+use super::build::Draft;
+use super::fit::milli_tokens;
+use super::measure::clamp;
+use super::{CompileOptions, TokenMode, prefix};
+
+/// Largest uncached count that can be the provider's own tokens: 1 to 14 in the recordings at hand.
+const TAIL_MAX: u64 = 20;
+/// New blocks may be this much smaller than estimated without a shrink being suspected.
+const SHRINK_TOLERANCE_TOKENS: u64 = 200;
+
+/// What is in front of the calibrated blocks.
+pub(super) struct Sized {
+    pub prefix: Prefix,
+    pub prefix_is_measured: bool,
+}
+
+/// Where a block is at the current point of the walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Not sent yet.
+    New,
+    /// In the prompt.
+    Sent,
+    /// Dropped or stripped, or of the `keep` view only.
+    Gone,
+}
+
+struct Walk<'d, 't> {
+    draft: &'d mut Draft<'t>,
+    scale: bool,
+    /// Relative size of each block in milli-tokens: its estimate, or its share of the response's output.
+    weight: Vec<u64>,
+    place: Vec<Place>,
+    /// Replayed prompt without prefix and tail.
+    prompt: i64,
+    /// Tokens of the prefix, once a total was reported.
+    hidden: Option<i64>,
+    /// Recorded minus replayed prompt, since the first undone compaction.
+    offset: i64,
+    /// The recorded prompt no longer holds blocks before this one: a compaction, undone here, took them.
+    folded_before: u32,
+    next_event: usize,
+    /// Thinking that a human turn would strip.
+    strippable: Vec<u32>,
+    /// Thinking in the prompt, oldest first.
+    thinking: VecDeque<u32>,
+    /// Injected text in the prompt, oldest first.
+    injected: VecDeque<u32>,
+    /// First step whose round may still be in the prompt.
+    first_round: usize,
+    drops: Vec<Event>,
+}
+
+/// Sets the tokens of all blocks, the tails and the output tokens, and sizes the prefix.
+pub(super) fn calibrate(
+    draft: &mut Draft,
+    transcript: &Transcript,
+    coefficients: &Coefficients,
+    tokenizer: Tokenizer,
+    options: &CompileOptions,
+) -> Sized {
+    set_tails(&mut draft.steps, tokenizer);
+    let weight = weights(draft, coefficients, options.tokens);
+    let place = draft
+        .blocks
+        .flags
+        .iter()
+        .map(|flags| if flags.has(Flags::COMPACTION) { Place::Gone } else { Place::New })
+        .collect();
+    let mut walk = Walk {
+        draft,
+        scale: options.tokens == TokenMode::Auto,
+        weight,
+        place,
+        prompt: 0,
+        hidden: None,
+        offset: 0,
+        folded_before: 0,
+        next_event: 0,
+        strippable: Vec::new(),
+        thinking: VecDeque::new(),
+        injected: VecDeque::new(),
+        first_round: 0,
+        drops: Vec::new(),
+    };
+    for k in 0..walk.draft.steps.len() {
+        walk.step(k);
+    }
+    let hidden_tokens = walk.hidden.and_then(|h| u64::try_from(h).ok());
+    walk.finish();
+    Sized {
+        prefix: prefix::prefix(transcript, &draft.steps, hidden_tokens, coefficients, options.hash_key),
+        prefix_is_measured: hidden_tokens.is_some(),
+    }
+}
+
+/// Uncached tokens behind the last block, of vendors whose breakpoints are explicit.
+fn set_tails(steps: &mut [Step], tokenizer: Tokenizer) {
+    if tokenizer == Tokenizer::Openai {
+        return;
+    }
+    let uses_cache = |u: &Usage| u.cache_read_tokens + u.cache_write_tokens() > 0;
+    let mut seen = [0_u64; TAIL_MAX as usize + 1];
+    for usage in steps.iter().filter_map(|s| s.recorded).filter(uses_cache) {
+        if let Some(count) = usize::try_from(usage.uncached_tokens).ok().and_then(|u| seen.get_mut(u)) {
+            *count += 1;
+        }
+    }
+    let usual = (0..seen.len()).rev().max_by_key(|tail| seen[*tail]).filter(|tail| seen[*tail] > 0);
+    let usual = clamp(usual.unwrap_or(0) as u64);
+    for step in steps {
+        step.tail_tokens = match step.recorded {
+            Some(usage) if !uses_cache(&usage) => 0,
+            Some(usage) if usage.uncached_tokens <= TAIL_MAX => clamp(usage.uncached_tokens),
+            _ => usual,
+        };
+    }
+}
+
+/// Weights by coefficients; a response with a final count of output tokens is scaled to it, its hidden
+/// thinking taking what its visible blocks leave.
+fn weights(draft: &Draft, coefficients: &Coefficients, mode: TokenMode) -> Vec<u64> {
+    let blocks = &draft.blocks;
+    let mut weight: Vec<u64> = blocks
+        .kind
+        .iter()
+        .zip(&draft.raw)
+        .map(|(kind, raw)| milli_tokens(*kind, raw, coefficients))
+        .collect();
+    if mode != TokenMode::Auto {
+        return weight;
+    }
+    for (step, raw) in draft.steps.iter().zip(&draft.raw_steps) {
+        let Some(usage) = step.recorded.filter(|u| raw.output_is_final && u.output_tokens > 0) else {
+            continue;
+        };
+        let output = step.output.start as usize..step.output.end as usize;
+        let is_hidden = |i: &usize| blocks.kind[*i] == BlockKind::Thinking && draft.raw[*i].units == 0;
+        let hidden: Vec<usize> = output.clone().filter(is_hidden).collect();
+        let visible_milli: u64 = output.clone().filter(|i| !is_hidden(i)).map(|i| weight[i]).sum();
+        let total_milli = usage.output_tokens * 1_000;
+        let (scaled, milli) = match total_milli.checked_sub(visible_milli) {
+            Some(rest) if rest > 0 && !hidden.is_empty() => (hidden, rest),
+            _ => (output.collect(), total_milli),
+        };
+        let old: Vec<u64> = scaled.iter().map(|i| weight[*i]).collect();
+        for (i, milli) in scaled.into_iter().zip(apportion(milli, &old)) {
+            weight[i] = milli;
+        }
+    }
+    weight
+}
+
+impl Walk<'_, '_> {
+    fn step(&mut self, k: usize) {
+        let changed = self.apply_events(k);
+        if self.strips_thinking(k) {
+            self.strip(k);
+        }
+        let new = self.new_blocks(k);
+        let estimate: u64 = new.iter().map(|i| self.weight[*i as usize]).sum::<u64>().div_ceil(1_000);
+        let step = &self.draft.steps[k];
+        let recorded = step.recorded.map(|u| signed(u.prompt_tokens()) - i64::from(step.tail_tokens));
+        match (recorded, self.hidden) {
+            (None, _) => self.send_estimated(&new),
+            (Some(total), None) => {
+                self.send_estimated(&new);
+                self.hidden = Some((total - self.prompt).max(0));
+                if total < self.prompt {
+                    self.rescale_sent(total);
+                }
+                self.size_compaction(k, total);
+            }
+            (Some(total), Some(hidden)) if changed || !self.scale => {
+                self.send_estimated(&new);
+                self.offset = total - hidden - self.prompt;
+                self.size_compaction(k, total);
+            }
+            (Some(total), Some(hidden)) => {
+                let mut grown = total - hidden - self.offset - self.prompt;
+                if too_small(grown, estimate, new.len()) {
+                    grown = self.shrink(k, grown, estimate, new.len());
+                }
+                self.send_scaled(&new, u64::try_from(grown).unwrap_or(0));
+            }
+        }
+    }
+
+    /// Applies drops before step `k`. Whether the recorded total is comparable with the one before is
+    /// the answer: not after a compaction or clearing that is undone, nor with another tokenizer.
+    fn apply_events(&mut self, k: usize) -> bool {
+        let mut changed = self.draft.raw_steps[k].compacted_before;
+        while let Some(event) = self.draft.events.get(self.next_event) {
+            if event.before_step as usize > k {
+                break;
+            }
+            self.next_event += 1;
+            match &event.kind {
+                EventKind::BlocksDropped { from, to, reason } => {
+                    let (range, reason) = (*from..*to, *reason);
+                    range.for_each(|i| self.remove(i));
+                    if reason == DropReason::Clear {
+                        self.offset = 0;
+                    }
+                }
+                EventKind::RecordedCompaction { .. } => {
+                    self.folded_before = self.draft.steps[k].input.start;
+                }
+                EventKind::ModelChanged { model } => {
+                    let before = k.checked_sub(1).map_or("", |j| self.draft.raw_steps[j].model);
+                    changed |= Tokenizer::of_model(model) != Tokenizer::of_model(before);
+                }
+                _ => {}
+            }
+        }
+        changed
+    }
+
+    fn tokens(&self, i: u32) -> i64 {
+        i64::from(self.draft.blocks.tokens[i as usize])
+    }
+
+    /// Takes a block out of the prompt.
+    fn remove(&mut self, i: u32) {
+        if self.place[i as usize] == Place::Sent {
+            self.prompt -= self.tokens(i);
+            if i < self.folded_before {
+                self.offset += self.tokens(i);
+            }
+        } else {
+            self.set_estimate(i);
+        }
+        self.place[i as usize] = Place::Gone;
+    }
+
+    fn set_estimate(&mut self, i: u32) {
+        self.draft.blocks.tokens[i as usize] = clamp((self.weight[i as usize] + 500) / 1_000);
+    }
+
+    /// Where the model keeps thinking of the current turn only, user content other than results ends
+    /// the turn (spec/providers.md A8).
+    fn strips_thinking(&self, k: usize) -> bool {
+        thinking_retention(self.draft.raw_steps[k].model) == ThinkingRetention::CurrentTurn
+            && range(&self.draft.steps[k].input).any(|i| {
+                let kind = self.draft.blocks.kind[i];
+                matches!(kind, BlockKind::UserText | BlockKind::Image) && self.place[i] == Place::New
+            })
+    }
+
+    /// Strips all thinking before step `k`'s input.
+    fn strip(&mut self, k: usize) {
+        for i in std::mem::take(&mut self.strippable) {
+            if self.place[i as usize] == Place::Sent {
+                self.remove(i);
+            }
+        }
+        if let Some(before) = k.checked_sub(1) {
+            for i in self.draft.steps[before].output.clone() {
+                if self.draft.blocks.kind[i as usize] == BlockKind::Thinking {
+                    self.remove(i);
+                }
+            }
+        }
+    }
+
+    /// Blocks that request `k` adds: the previous response and its own input.
+    fn new_blocks(&self, k: usize) -> Vec<u32> {
+        let output = k.checked_sub(1).map_or(0..0, |before| self.draft.steps[before].output.clone());
+        let input = self.draft.steps[k].input.clone();
+        output.chain(input).filter(|i| self.place[*i as usize] == Place::New).collect()
+    }
+
+    fn send_estimated(&mut self, new: &[u32]) {
+        for &i in new {
+            self.set_estimate(i);
+            self.send(i);
+        }
+    }
+
+    fn send_scaled(&mut self, new: &[u32], total: u64) {
+        let weights: Vec<u64> = new.iter().map(|i| self.weight[*i as usize]).collect();
+        for (&i, tokens) in new.iter().zip(apportion(total, &weights)) {
+            self.draft.blocks.tokens[i as usize] = clamp(tokens);
+            self.send(i);
+        }
+    }
+
+    fn send(&mut self, i: u32) {
+        self.prompt += self.tokens(i);
+        let index = i as usize;
+        self.place[index] = Place::Sent;
+        match self.draft.blocks.kind[index] {
+            BlockKind::Thinking => {
+                self.thinking.push_back(i);
+                self.strippable.push(i);
+            }
+            BlockKind::UserText if self.draft.blocks.flags[index].has(Flags::INJECTED) => {
+                self.injected.push_back(i);
+            }
+            _ => {}
+        }
+    }
+
+    /// The first reported total is smaller than what is visible: no prefix, smaller blocks.
+    fn rescale_sent(&mut self, total: i64) {
+        let sent: Vec<u32> =
+            (0..clamp(self.place.len() as u64)).filter(|i| self.place[*i as usize] == Place::Sent).collect();
+        let weights: Vec<u64> = sent.iter().map(|i| self.weight[*i as usize]).collect();
+        let shares = apportion(u64::try_from(total).unwrap_or(0), &weights);
+        self.prompt = total.max(0);
+        for (i, tokens) in sent.into_iter().zip(shares) {
+            self.draft.blocks.tokens[i as usize] = clamp(tokens);
+        }
+    }
+
+    /// In the `keep` view the prompt right after a compaction is prefix, what the compaction injected
+    /// and the new input: sizes the former so that the recorded total is met there.
+    fn size_compaction(&mut self, k: usize, total: i64) {
+        let flags = &self.draft.blocks.flags;
+        let input = || range(&self.draft.steps[k].input);
+        let injected: Vec<usize> = input().filter(|i| flags[*i].has(Flags::COMPACTION)).collect();
+        let kept = input().filter(|i| !flags[*i].has(Flags::COMPACTION) && !flags[*i].has(Flags::FOLDED));
+        let kept: i64 = kept.map(|i| i64::from(self.draft.blocks.tokens[i])).sum();
+        let weights: Vec<u64> = injected.iter().map(|i| self.weight[*i]).collect();
+        let rest = total - self.hidden.unwrap_or(0) - kept;
+        let rest = u64::try_from(rest).ok().filter(|r| self.scale && *r >= injected.len() as u64);
+        if let Some(rest) = rest {
+            for (i, tokens) in injected.into_iter().zip(apportion(rest, &weights)) {
+                self.draft.blocks.tokens[i] = clamp(tokens);
+                // Kept as it is by `finish`.
+                self.place[i] = Place::Sent;
+            }
+        }
+    }
+
+    /// Drops old content until the new blocks have room; gives the room.
+    fn shrink(&mut self, k: usize, grown: i64, estimate: u64, blocks: usize) -> i64 {
+        let before = self.prompt;
+        let wanted = signed(estimate);
+        let smallest = blocks.try_into().unwrap_or(i64::MAX);
+        let room = |walk: &Walk| grown + before - walk.prompt;
+        for force in [false, true] {
+            for class in [Class::Thinking, Class::Injected, Class::Round] {
+                while (!force && room(self) < wanted) || (force && room(self) < smallest) {
+                    let Some((range, tokens)) = self.oldest(class, k) else { break };
+                    if !force && room(self) + tokens > wanted {
+                        break;
+                    }
+                    self.drop_unexplained(k, range);
+                }
+            }
+        }
+        room(self)
+    }
+
+    /// Oldest content of a class that is in the prompt: its blocks and their tokens.
+    fn oldest(&mut self, class: Class, k: usize) -> Option<(Range<u32>, i64)> {
+        let queue = match class {
+            Class::Thinking => &mut self.thinking,
+            Class::Injected => &mut self.injected,
+            Class::Round => return self.oldest_round(k),
+        };
+        while let Some(&i) = queue.front() {
+            if i >= self.folded_before && self.place[i as usize] == Place::Sent {
+                return Some((i..i + 1, i64::from(self.draft.blocks.tokens[i as usize])));
+            }
+            queue.pop_front();
+        }
+        None
+    }
+
+    /// A response and the results of its calls, all of it sent before step `k`.
+    fn oldest_round(&mut self, k: usize) -> Option<(Range<u32>, i64)> {
+        while self.first_round + 1 < k {
+            let next = &self.draft.steps[self.first_round + 1].input;
+            let results = next
+                .clone()
+                .take_while(|i| self.draft.blocks.kind[*i as usize] == BlockKind::ToolResult)
+                .count();
+            let blocks = self.draft.steps[self.first_round].output.start..next.start + clamp(results as u64);
+            let sent = blocks.clone().filter(|i| self.place[*i as usize] == Place::Sent);
+            let tokens: i64 = sent.map(|i| self.tokens(i)).sum();
+            if blocks.start >= self.folded_before && tokens > 0 {
+                return Some((blocks, tokens));
+            }
+            self.first_round += 1;
+        }
+        None
+    }
+
+    fn drop_unexplained(&mut self, k: usize, blocks: Range<u32>) {
+        blocks.clone().for_each(|i| self.remove(i));
+        let before_step = clamp(k as u64);
+        if let Some(Event { before_step: step, kind: EventKind::BlocksDropped { to, .. } }) =
+            self.drops.last_mut()
+            && (*step, *to) == (before_step, blocks.start)
+        {
+            *to = blocks.end;
+            return;
+        }
+        let kind =
+            EventKind::BlocksDropped { from: blocks.start, to: blocks.end, reason: DropReason::Unexplained };
+        self.drops.push(Event { before_step, kind });
+    }
+
+    /// Sizes what was never in a recorded prompt, output tokens and images, and files the drops.
+    fn finish(mut self) {
+        for i in 0..clamp(self.place.len() as u64) {
+            let unsized_yet = self.place[i as usize] == Place::New
+                || (self.place[i as usize] == Place::Gone
+                    && self.draft.blocks.flags[i as usize].has(Flags::COMPACTION));
+            if unsized_yet {
+                self.set_estimate(i);
+            }
+        }
+        let draft = self.draft;
+        for (step, raw) in draft.steps.iter_mut().zip(&draft.raw_steps) {
+            let generated = range(&step.output).map(|i| u64::from(draft.blocks.tokens[i])).sum();
+            let recorded = step.recorded.filter(|u| raw.output_is_final && u.output_tokens > 0);
+            step.output_tokens = clamp(recorded.map_or(generated, |u| u.output_tokens));
+        }
+        for row in &mut draft.result_parts {
+            let tokens = u64::from(draft.blocks.tokens[row.block as usize]);
+            let weight = self.weight[row.block as usize];
+            let scaled = scale_ratio(u64::from(row.image_tokens) * 1_000, tokens, weight);
+            row.image_tokens = clamp(scaled.min(tokens));
+        }
+        draft.events.append(&mut self.drops);
+        draft.events.sort_by_key(|event| event.before_step);
+    }
+}
+
+/// Classes of content that can leave a prompt without a trace in the recording, likeliest first.
+#[derive(Clone, Copy)]
+enum Class {
+    Thinking,
+    Injected,
+    Round,
+}
+
+/// Whether new blocks of this estimate cannot be all that happened.
+fn too_small(grown: i64, estimate: u64, blocks: usize) -> bool {
+    let Ok(grown) = u64::try_from(grown) else { return true };
+    grown < blocks as u64 || (grown * 4 < estimate && grown + SHRINK_TOLERANCE_TOKENS < estimate)
+}
+
+fn signed(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
+}
+
+fn range(blocks: &Range<u32>) -> Range<usize> {
+    blocks.start as usize..blocks.end as usize
+}

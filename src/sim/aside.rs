@@ -1,0 +1,171 @@
+//! The summarizer call: a request like any other, billed as the cost class of its own.
+//!
+//! # Divergence from the real API
+//!
+//! A summary's length is a law (spec/decisions.md 15), and the rendered transcript is sized from the
+//! tokens of the blocks it quotes. The provider-side shape summarizes everything it was sent; whether the
+//! real one keeps the last messages beside its summary is not documented.
+
+use super::context::Context;
+use crate::policy::Strategy;
+use crate::policy::laws::TranscriptLaw;
+use crate::policy::plan::SummarizePlan;
+use crate::policy::strategy::{MarkerPlace, SummaryInput};
+use crate::policy::view::{SummaryMessage, View};
+use crate::provider::{Answer, Marker, ModelSpec, NO_LINK, Provider, Request, SentBlock, SentKind};
+use crate::session::{BlockKind, Flags, Session};
+use crate::tokens::{Tokenizer, scale_milli, scale_ratio};
+use crate::usage::Usage;
+
+/// Share of the summarizer's prompt that comes out as a summary, in hundredths (spec/decisions.md 15).
+const SUMMARY_PERCENT: u64 = 12;
+
+/// A summarizer call about to be made.
+pub(super) struct Aside<'a> {
+    session: &'a Session,
+    strategy: &'a Strategy,
+    model: &'a ModelSpec,
+    plan: &'a SummarizePlan<'a>,
+}
+
+/// What it came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SummaryCall {
+    pub usage: Usage,
+    pub cost_pusd: u128,
+    pub summary: SummaryMessage,
+    /// The conversation itself was sent, so the provider has seen it.
+    pub sent_conversation: bool,
+}
+
+impl<'a> Aside<'a> {
+    pub(super) fn new(
+        session: &'a Session,
+        strategy: &'a Strategy,
+        model: &'a ModelSpec,
+        plan: &'a SummarizePlan<'a>,
+    ) -> Aside<'a> {
+        Aside { session, strategy, model, plan }
+    }
+
+    /// Makes the call at the instant of `request`. `None`: it was refused.
+    pub(super) fn call(
+        &self,
+        provider: &mut Provider<'_>,
+        context: &Context<'_>,
+        request: &Request<'_>,
+    ) -> Option<SummaryCall> {
+        let (answer, model, sent_conversation) = match &self.plan.spec.input {
+            SummaryInput::PrefixFork => (provider.send(request), self.model, true),
+            SummaryInput::Transcript { law, system_utf16, prompt_utf16 } => {
+                let model = self.strategy.summarizer.as_deref().unwrap_or(self.model);
+                let blocks = self.blocks(law, *system_utf16, *prompt_utf16, &context.view(), model);
+                let markers = self.markers();
+                let aside = Request {
+                    blocks: &blocks,
+                    changed_from: 0,
+                    change: None,
+                    markers: &markers,
+                    tail_tokens: 0,
+                    ..*request
+                };
+                (provider.send_aside(model, &aside), model, false)
+            }
+        };
+        let Answer::Done(done) = answer else { return None };
+        let mut usage = done.usage;
+        usage.output_tokens = self.output_tokens(usage.prompt_tokens());
+        let cost_pusd = model.prices.cost(&usage).total();
+        let summary = self.summary(usage.output_tokens, model.tokenizer);
+        Some(SummaryCall { usage, cost_pusd, summary, sent_conversation })
+    }
+
+    fn output_tokens(&self, prompt_tokens: u64) -> u64 {
+        let law = (prompt_tokens * SUMMARY_PERCENT).div_ceil(100).min(self.plan.spec.max_output_tokens);
+        self.strategy.summary_tokens.unwrap_or(law)
+    }
+
+    /// The client marks the system prompt and the last user message where its markers say so.
+    fn markers(&self) -> Vec<Marker> {
+        let ttl_of = |places: &[MarkerPlace]| self.strategy.markers.iter().find(|m| places.contains(&m.place)).map(|m| m.ttl);
+        let system = ttl_of(&[MarkerPlace::System]).map(|ttl| Marker { after: 0, ttl });
+        let last = ttl_of(&[MarkerPlace::LastUser, MarkerPlace::LastMessage]).map(|ttl| Marker { after: 1, ttl });
+        system.into_iter().chain(last).collect()
+    }
+
+    fn blocks(
+        &self,
+        law: &TranscriptLaw,
+        system_utf16: u64,
+        prompt_utf16: u64,
+        view: &View<'_>,
+        model: &ModelSpec,
+    ) -> [SentBlock; 2] {
+        let text_milli = u64::from(self.session.coefficients.text_milli);
+        let to_model = |tokens: u64| crate::session::scale::scale_tokens(tokens, self.session.tokenizer, model.tokenizer);
+        let system = to_model(scale_milli(system_utf16, text_milli));
+        let quoted = transcript_tokens(law, view, self.plan.fold_to, text_milli);
+        let prompt = to_model(scale_milli(prompt_utf16, text_milli) + quoted);
+        let block = |kind: SentKind, tokens: u64, hash: u64| SentBlock {
+            hash,
+            tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
+            link: NO_LINK,
+            message: 0,
+            kind,
+            deferred: false,
+            placeholder: false,
+        };
+        let own = xxhash_rust::xxh3::xxh3_64(&[self.plan.fold_to.to_le_bytes(), view.live_from.to_le_bytes()].concat());
+        [block(SentKind::System, system, system_utf16), block(SentKind::Text, prompt, own)]
+    }
+
+    fn summary(&self, output_tokens: u64, tokenizer: Tokenizer) -> SummaryMessage {
+        let text_milli = u64::from(self.session.coefficients.text_milli).max(1);
+        let spec = self.plan.spec;
+        let tokens = crate::session::scale::scale_tokens(output_tokens, tokenizer, self.session.tokenizer);
+        let utf16 = tokens * 1_000 / text_milli + spec.wrap_utf16;
+        let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        SummaryMessage {
+            tokens: narrow(tokens + scale_milli(spec.wrap_utf16, text_milli)),
+            utf16: narrow(utf16),
+            json_utf16: narrow(utf16 + spec.wrap_json_escapes),
+            hash: xxhash_rust::xxh3::xxh3_64(&[u64::from(self.plan.fold_to).to_le_bytes(), tokens.to_le_bytes()].concat()),
+        }
+    }
+}
+
+/// Tokens of the transcript of everything before `fold_to`: each block's own, capped as the law caps its
+/// text, and its labels.
+fn transcript_tokens(law: &TranscriptLaw, view: &View<'_>, fold_to: u32, text_milli: u64) -> u64 {
+    let blocks = &view.session.blocks;
+    let mut tokens = view.summary.map_or(0, |s| u64::from(s.tokens));
+    let mut labels_utf16 = 0;
+    for block in (view.live_from..fold_to).filter(|b| view.is_live(*b)) {
+        let i = block as usize;
+        let own = u64::from(blocks.tokens[i]);
+        match blocks.kind[i] {
+            BlockKind::Thinking | BlockKind::Image => {}
+            BlockKind::UserText => {
+                tokens += own;
+                labels_utf16 += law.user_label;
+            }
+            BlockKind::AssistantText => {
+                tokens += own;
+                labels_utf16 += law.assistant_label;
+            }
+            BlockKind::ToolUse => {
+                tokens += own;
+                labels_utf16 += law.calls_label;
+            }
+            BlockKind::ToolResult => {
+                let images = view.session.parts_of(block).map_or(0, |p| u64::from(p.image_tokens));
+                let whole = view.stored_of(block).map_or(own, |s| u64::from(s.tokens)).saturating_sub(images);
+                let utf16 = view.text_utf16(block);
+                tokens += if utf16 > law.result_cap { scale_ratio(whole, law.result_cap, utf16) } else { whole };
+                let rendered = law.result_utf16(view.tool_name_utf16(block), utf16, blocks.flags[i].has(Flags::ERROR));
+                labels_utf16 += rendered.saturating_sub(utf16.min(law.result_cap));
+            }
+        }
+    }
+    tokens + scale_milli(labels_utf16, text_milli)
+}

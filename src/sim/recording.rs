@@ -1,0 +1,254 @@
+//! The recorder's side of a run: rows, events and the summary, from what the provider answered.
+
+use super::aside::SummaryCall;
+use super::context::Context;
+use super::events::{RequestRow, SimEvent, SimEventKind};
+use super::summary::{StopReason, Summary};
+use super::Recorder;
+use crate::policy::laws::digits;
+use crate::policy::plan::{StubPlan, SummarizePlan};
+use crate::policy::view::{Stored, View};
+use crate::provider::{Done, ModelSpec, Params, Rejection, RejectionKind, Request};
+use crate::session::{Session, Step};
+use crate::usage::Usage;
+
+/// Adds up one run.
+pub(super) struct Recording<'a, R> {
+    session: &'a Session,
+    model: &'a ModelSpec,
+    recorder: &'a mut R,
+    summary: Summary,
+    step: usize,
+    last_start_ms: Option<i64>,
+    passes: u32,
+    compactions: u32,
+    rejections: u32,
+    recovering: bool,
+}
+
+impl<'a, R: Recorder> Recording<'a, R> {
+    pub(super) fn new(session: &'a Session, model: &'a ModelSpec, recorder: &'a mut R) -> Recording<'a, R> {
+        let summary = Summary { hidden_prefix_tokens: session.prefix.tokens(), ..Summary::default() };
+        Recording {
+            session,
+            model,
+            recorder,
+            summary,
+            step: 0,
+            last_start_ms: None,
+            passes: 0,
+            compactions: 0,
+            rejections: 0,
+            recovering: false,
+        }
+    }
+
+    pub(super) fn begin(&mut self, step: usize) {
+        self.step = step;
+        self.passes = 0;
+        self.compactions = 0;
+        self.rejections = 0;
+        self.recovering = false;
+    }
+
+    fn now(&self) -> &Step {
+        &self.session.steps[self.step]
+    }
+
+    fn number(&self) -> u32 {
+        u32::try_from(self.step + 1).unwrap_or(u32::MAX)
+    }
+
+    /// The request of the present step, its markers and parameters left out.
+    pub(super) fn request<'c>(&self, context: &'c Context<'_>, model: &ModelSpec) -> Request<'c> {
+        let step = self.now();
+        let wire = context.wire();
+        Request {
+            at_ms: step.start_ms.unwrap_or(0),
+            ttft_ms: model.ttft_ms,
+            blocks: wire.blocks(),
+            changed_from: wire.changed_from(),
+            change: wire.change(),
+            markers: &[],
+            automatic: None,
+            params: Params::default(),
+            tail_tokens: step.tail_tokens,
+            max_output_tokens: 0,
+        }
+    }
+
+    /// Books a served request; gives the total and the digits of its usage, as the client stores them.
+    pub(super) fn served(&mut self, done: &Done, estimate_tokens: u64) -> (u64, u8) {
+        let step = &self.session.steps[self.step];
+        let mut usage = done.usage;
+        usage.output_tokens = u64::from(step.output_tokens);
+        let cost = self.model.prices.cost(&usage);
+        let s = &mut self.summary;
+        s.requests += 1;
+        s.usage.add(&usage);
+        s.cost.uncached += cost.uncached;
+        s.cost.cache_read += cost.cache_read;
+        s.cost.cache_write += cost.cache_write;
+        s.cost.output += cost.output;
+        let prompt = usage.prompt_tokens();
+        s.hit_rate_sum_nano += (usage.cache_read_tokens * 1_000_000_000).checked_div(prompt).unwrap_or(0);
+        s.peak_prompt_tokens = s.peak_prompt_tokens.max(prompt);
+        s.dropped_thinking_blocks += u64::from(done.dropped_thinking);
+        s.allowed_mismatches += u64::from(done.allowed_mismatches);
+        s.recoveries += u64::from(self.recovering);
+        let (missed_pusd, new_pusd) = self.model.prices.split_miss(&usage, done.miss.missed_tokens);
+        if done.miss.new_tokens > 0 {
+            s.book_miss(crate::cause::Cause::NewContent, done.miss.new_tokens, new_pusd);
+        }
+        if let Some(cause) = done.miss.cause {
+            s.book_miss(cause, done.miss.missed_tokens, missed_pusd);
+        }
+        let at_ms = step.start_ms;
+        let gap_ms = at_ms.zip(self.last_start_ms).map(|(now, last)| now - last);
+        self.last_start_ms = at_ms;
+        self.recorder.request(&RequestRow {
+            request: self.number(),
+            at_ms,
+            gap_ms,
+            usage,
+            cost_pusd: cost.total(),
+            miss_cause: done.miss.cause,
+            missed_tokens: done.miss.missed_tokens,
+            estimate_tokens,
+            passes: self.passes,
+            compactions: self.compactions,
+            rejections: self.rejections,
+        });
+        (prompt + usage.output_tokens, usage_digits(&usage))
+    }
+
+    /// Whether per-request output is wanted, and with it the client's estimate.
+    pub(super) fn wants_estimate(&self) -> bool {
+        self.recorder.wants_events()
+    }
+
+    /// Builds an event only if somebody wants it.
+    pub(super) fn event(&mut self, kind: impl FnOnce() -> SimEventKind) {
+        if self.recorder.wants_events() {
+            let event = SimEvent { request: self.number(), at_ms: self.now().start_ms, kind: kind() };
+            self.recorder.event(&event);
+        }
+    }
+
+    pub(super) fn offload(&mut self, rule: &str, view: &View<'_>, stored: &Stored) {
+        self.summary.offloads += 1;
+        let i = stored.block as usize;
+        let session = self.session;
+        let chars = u64::from(session.blocks.utf16[i]);
+        let stub_chars = view.text_utf16(stored.block);
+        self.event(|| SimEventKind::Offload {
+            rule: rule.to_owned(),
+            call: session.blocks.call[i],
+            tool: session.tools.get(session.blocks.tool[i] as usize).map_or_else(String::new, |t| t.name.clone()),
+            chars,
+            stub_chars,
+        });
+    }
+
+    pub(super) fn pass(&mut self, rule: &str, session: &Session, plan: &StubPlan, withheld: u64) {
+        self.passes += 1;
+        self.summary.passes += 1;
+        self.summary.elided_results += plan.stubs.len() as u64;
+        self.summary.chars_saved += plan.saved;
+        self.summary.withheld_thinking_blocks += withheld;
+        self.event(|| SimEventKind::Pass {
+            rule: rule.to_owned(),
+            elided_count: plan.reported.0,
+            chars_saved: plan.reported.1,
+            elided_calls: plan.stubs.iter().map(|(block, _)| session.blocks.call[*block as usize]).collect(),
+            withheld_thinking_blocks: withheld,
+        });
+    }
+
+    pub(super) fn compaction_start(&mut self, rule: &str, plan: &SummarizePlan<'_>) {
+        self.event(|| SimEventKind::CompactionStart {
+            rule: rule.to_owned(),
+            tokens_before: plan.tokens_before,
+            folded_messages: plan.folded_messages,
+        });
+    }
+
+    pub(super) fn compaction_done(
+        &mut self,
+        rule: &str,
+        plan: &SummarizePlan<'_>,
+        call: &SummaryCall,
+        tokens_after: u64,
+        withheld: u64,
+    ) {
+        self.compactions += 1;
+        self.summary.compactions += 1;
+        self.summary.summarizer_calls += 1;
+        self.summary.summarizer.add(&call.usage);
+        self.summary.cost.summarizer += call.cost_pusd;
+        self.summary.withheld_thinking_blocks += withheld;
+        self.event(|| SimEventKind::CompactionDone {
+            rule: rule.to_owned(),
+            tokens_before: plan.tokens_before,
+            tokens_after,
+            summary_chars: u64::from(call.summary.utf16).saturating_sub(plan.spec.wrap_utf16),
+            summarizer_prompt_tokens: call.usage.prompt_tokens(),
+            summarizer_output_tokens: call.usage.output_tokens,
+        });
+    }
+
+    pub(super) fn prefix_change_noticed(&mut self, withheld: u64) {
+        self.summary.withheld_thinking_blocks += withheld;
+        self.event(|| SimEventKind::PrefixChangeNoticed { withheld_thinking_blocks: withheld });
+    }
+
+    pub(super) fn rejection(&mut self, rejection: Rejection) {
+        self.rejections += 1;
+        let reason = match rejection.kind {
+            RejectionKind::Binding { .. } => {
+                self.summary.binding_rejections += 1;
+                "binding"
+            }
+            RejectionKind::Overflow { .. } => {
+                self.summary.overflows += 1;
+                "overflow"
+            }
+            RejectionKind::InvalidRequest => "invalid_request",
+        };
+        self.event(|| SimEventKind::Rejection {
+            reason: reason.to_owned(),
+            message: rejection.message,
+            path: rejection.path,
+        });
+    }
+
+    pub(super) fn recovery(&mut self, action: &str, withheld: u64) {
+        self.recovering = true;
+        self.summary.withheld_thinking_blocks += withheld;
+        self.event(|| SimEventKind::Recovery { action: action.to_owned() });
+    }
+
+    pub(super) fn violation(&mut self, rule: &str, reason: &str) {
+        self.summary.violations += 1;
+        self.event(|| SimEventKind::Violation { rule: rule.to_owned(), reason: reason.to_owned() });
+    }
+
+    pub(super) fn stop(&mut self, reason: StopReason) {
+        self.summary.stopped_at_request = Some(u64::from(self.number()));
+        self.summary.stop_reason = Some(reason);
+    }
+
+    pub(super) fn summary_mut(&mut self) -> &mut Summary {
+        &mut self.summary
+    }
+
+    pub(super) fn finish(self) -> Summary {
+        self.summary
+    }
+}
+
+/// Digits of the four counts a client stores with an answer.
+fn usage_digits(usage: &Usage) -> u8 {
+    let counts = [usage.uncached_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens()];
+    u8::try_from(counts.into_iter().map(digits).sum::<u64>()).unwrap_or(u8::MAX)
+}
