@@ -11,7 +11,7 @@ use ctxsim::report::Skipped;
 use ctxsim::session::Session;
 use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
 use ctxsim::sweep::{Control, Shard, corpus};
-use ctxsim::{Error, Result};
+use ctxsim::Error;
 
 use super::args::{InputArgs, SessionArgs};
 use super::exit::{self, Failure};
@@ -131,7 +131,7 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     Ok(corpus)
 }
 
-fn read_file(path: &Path, options: &ReadOptions) -> Result<Vec<Recording>> {
+fn read_file(path: &Path, options: &ReadOptions) -> ctxsim::Result<Vec<Recording>> {
     ingest::read(input::open(path)?, path, options)
 }
 
@@ -146,7 +146,7 @@ fn compile_all(
             Recording::Transcript(transcript) => compile(transcript, &options.compile),
             Recording::Session(session) => session.as_ref().clone(),
         };
-        session.view(options.compactions)
+        session.view(options.compactions).into_owned()
     })?;
     for session in compiled {
         match session {

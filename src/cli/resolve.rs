@@ -29,6 +29,8 @@ pub struct Replay {
     pub model_ids: Vec<String>,
     /// Options of every run.
     pub options: RunOptions,
+    /// Root seed.
+    pub seed: u64,
     /// Words for the recipe.
     pub account: &'static str,
     /// Words for the recipe.
@@ -53,9 +55,9 @@ impl Replay {
             options: RunOptions {
                 account: account(args.account),
                 on_binding_error: args.on_binding_error.map(binding_error),
-                seed: args.seed,
                 ..RunOptions::default()
             },
+            seed: args.seed,
             account: match args.account {
                 AccountKind::Enforced => "enforced",
                 AccountKind::Unenforced => "unenforced",

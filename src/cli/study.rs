@@ -95,6 +95,7 @@ pub fn run(
                 policy: labels[result.policy],
                 model: &model.id,
                 record: &result.record,
+                stopped_at_request: result.summary.stopped_at_request,
             };
             write_record(&mut files, &run, model)?;
             if let Some(watch) = &mut watch {
@@ -230,7 +231,7 @@ pub fn recipe_of(replay: &Replay, command: &str, tokens: &str, recorded_compacti
         ctxsim: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
         scenario: None,
-        seed: replay.options.seed,
+        seed: replay.seed,
         tokens: tokens.to_owned(),
         account: replay.account.to_owned(),
         on_binding_error: replay.on_binding_error.map(str::to_owned),

@@ -22,7 +22,7 @@ struct Line<'a> {
 /// # Errors
 /// Those of `out`.
 pub fn write(out: &mut impl Write, run: &RunRecord<'_>) -> io::Result<()> {
-    let RunRecord { session, policy, model, record } = *run;
+    let RunRecord { session, policy, model, record, .. } = *run;
     for event in &record.events {
         serde_json::to_writer(&mut *out, &Line { session, policy, model, event })?;
         out.write_all(b"\n")?;
@@ -47,7 +47,7 @@ mod tests {
         let events = vec![SimEvent { request: 17, at_ms: None, kind }];
         let record = FullRecorder { requests: Vec::new(), events };
         let mut out = Vec::new();
-        let run = RunRecord { session: "s", policy: "p", model: "m", record: &record };
+        let run = RunRecord { session: "s", policy: "p", model: "m", record: &record, stopped_at_request: None };
         write(&mut out, &run).expect("memory");
         assert_eq!(
             String::from_utf8(out).expect("UTF-8"),

@@ -39,6 +39,8 @@ pub struct RunRecord<'a> {
     pub model: &'a str,
     /// What happened.
     pub record: &'a FullRecorder,
+    /// Request at which the run ended before its session did.
+    pub stopped_at_request: Option<u64>,
 }
 
 /// Writes the header and, cell by cell, the rows.
@@ -133,7 +135,7 @@ mod tests {
         };
         let record = FullRecorder { requests: vec![row], events: Vec::new() };
         let mut writer = RequestsWriter::new(Vec::new()).expect("memory");
-        let run = RunRecord { session: "s,1", policy: "p", model: "m", record: &record };
+        let run = RunRecord { session: "s,1", policy: "p", model: "m", record: &record, stopped_at_request: None };
         writer.write(&run).expect("memory");
         let text = String::from_utf8(writer.finish().expect("memory")).expect("UTF-8");
         assert_eq!(

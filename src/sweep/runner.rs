@@ -171,11 +171,7 @@ fn run_block(
 fn prepare<'p>(plan: &'p Plan, session: usize, choice: &'p ModelChoice) -> Prepared<'p> {
     let original = plan.sessions[session].session.as_ref();
     let tokenizer = plan.models[choice.model].tokenizer;
-    let scaled = match original.tokenizer == tokenizer {
-        true => Cow::Borrowed(original),
-        false => Cow::Owned(original.scaled_to(tokenizer)),
-    };
-    Prepared { session, choice, scaled }
+    Prepared { session, choice, scaled: original.scaled_to(tokenizer) }
 }
 
 fn run_cell(

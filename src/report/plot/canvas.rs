@@ -68,7 +68,7 @@ impl Canvas {
 
     /// A line through `points`.
     pub fn path(&mut self, points: Vec<(f64, f64)>, colour: RGBColor, width: f64) {
-        if points.len() > 1 {
+        for points in split_at_sharp_corners(&points) {
             self.items.push(Item::Path { points, colour, width });
         }
     }
@@ -208,6 +208,23 @@ fn draw_mark<B: DrawingBackend>(
     }
 }
 
+/// Cuts a line where it turns back: the backends' mitred corners would end in long spikes there.
+fn split_at_sharp_corners(points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
+    let mut out = Vec::new();
+    let mut start = 0;
+    for i in 1..points.len().saturating_sub(1) {
+        let (a, b, c) = (points[i - 1], points[i], points[i + 1]);
+        if (b.0 - a.0) * (c.0 - b.0) + (b.1 - a.1) * (c.1 - b.1) <= 0.0 {
+            out.push(points[start..=i].to_vec());
+            start = i;
+        }
+    }
+    if points.len() > start + 1 {
+        out.push(points[start..].to_vec());
+    }
+    out
+}
+
 /// Cuts a line into dashes; the pattern runs on around corners.
 fn cut(points: &[(f64, f64)], dashes: &[f64]) -> Vec<Vec<(f64, f64)>> {
     let mut out = Vec::new();
@@ -281,6 +298,12 @@ mod tests {
     fn dashes_run_on_around_corners() {
         let dashes = cut(&[(0.0, 0.0), (3.0, 0.0), (3.0, 5.0)], &[4.0, 2.0]);
         assert_eq!(dashes, [vec![(0.0, 0.0), (3.0, 0.0), (3.0, 1.0)], vec![(3.0, 3.0), (3.0, 5.0)]]);
+    }
+
+    #[test]
+    fn lines_are_split_where_they_turn_back() {
+        let parts = split_at_sharp_corners(&[(0.0, 0.0), (1.0, 1.0), (1.1, 9.0), (1.2, 0.0), (2.0, 0.0)]);
+        assert_eq!(parts, [vec![(0.0, 0.0), (1.0, 1.0), (1.1, 9.0)], vec![(1.1, 9.0), (1.2, 0.0), (2.0, 0.0)]]);
     }
 
     #[test]

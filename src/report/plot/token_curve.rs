@@ -125,14 +125,24 @@ struct Frame {
 const MARGIN: f64 = 16.0;
 const LEGEND_ROW: f64 = 18.0;
 const SAMPLE: f64 = 30.0;
-/// Marks of one kind on one line are at least this far apart.
-const MARK_GAP: f64 = 7.0;
+/// Marks of one kind on one line are at least this far apart; further where there are very many.
+const MARK_GAP: f64 = 8.0;
+const SPARSE_MARK_GAP: f64 = 24.0;
+/// More marks than this are very many.
+const MANY_MARKS: usize = 60;
+/// Width of lines with more requests than pixels: they go up and down too often for dashes.
+const DENSE_WIDTH: f64 = 1.0;
 
 impl Frame {
     #[expect(clippy::cast_precision_loss, reason = "pixels")]
     fn x(&self, request: u64) -> f64 {
         let span = (self.last - self.first).max(1) as f64;
         self.left + (self.right - self.left) * (request.saturating_sub(self.first)) as f64 / span
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels")]
+    fn columns(&self) -> usize {
+        (self.right - self.left).max(1.0) as usize
     }
 
     #[expect(clippy::cast_precision_loss, reason = "pixels")]
@@ -219,18 +229,18 @@ impl TokenCurve {
         let y = frame.y(self.window_tokens);
         canvas.dashed(&[(frame.left, y), (frame.right, y)], &[3.0, 4.0], palette::LIMIT, 1.0);
         let label = format!("window {}", short_number(self.window_tokens));
-        canvas.text((frame.left + 6.0, y + 10.0), label, 11.0, palette::LIMIT, Anchor::Left);
+        canvas.text((frame.left + 6.0, y - 9.0), label, 11.0, palette::LIMIT, Anchor::Left);
     }
 
     fn lines(&self, canvas: &mut Canvas, frame: &Frame) {
         for (i, series) in self.series.iter().enumerate() {
             let look = palette::look(i);
             let points: Vec<(u64, u64)> = series.points.iter().map(|p| (p.request, p.prompt_tokens)).collect();
-            let columns = (frame.right - frame.left).max(1.0).to_bits();
-            let thin = downsample(&points, frame.first, frame.last, f64::from_bits(columns) as usize);
+            let thin = downsample(&points, frame.first, frame.last, frame.columns());
             let path: Vec<(f64, f64)> = thin.iter().map(|&(x, y)| (frame.x(x), frame.y(y))).collect();
             match path.as_slice() {
                 [only] => canvas.mark(*only, Shape::Circle, look.colour, 3.0),
+                _ if thin.len() < points.len() => canvas.path(path, look.colour, DENSE_WIDTH),
                 _ => canvas.dashed(&path, look.dashes, look.colour, look.width),
             }
         }
@@ -243,11 +253,13 @@ impl TokenCurve {
 
 fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: RGBColor) {
     for kind in MarkKind::ALL {
+        let marks = || series.marks.iter().filter(|m| m.kind == kind);
+        let gap = if marks().count() > MANY_MARKS { SPARSE_MARK_GAP } else { MARK_GAP };
         let mut last_x = f64::NEG_INFINITY;
-        for mark in series.marks.iter().filter(|m| m.kind == kind) {
+        for mark in marks() {
             let Some(point) = series.at(mark.request) else { continue };
             let (x, y) = (frame.x(point.request), frame.y(point.prompt_tokens));
-            if x - last_x >= MARK_GAP {
+            if x - last_x >= gap {
                 canvas.mark((x, y), kind.shape(), colour, 4.5);
                 last_x = x;
             }
