@@ -277,7 +277,7 @@ pub fn stub_for(stub: &StubRule, view: &View<'_>, block: u32) -> Option<(StubTok
 
 fn tool_json_utf16(session: &Session, block: u32) -> u64 {
     let name = session.tools.get(session.blocks.tool[block as usize] as usize).map_or("", |t| t.name.as_str());
-    2 + crate::session::json_utf16(name)
+    2 + crate::session::compile::json_utf16(name)
 }
 
 fn decide_summary<'p>(

@@ -158,6 +158,38 @@ pub fn offload_file_name(tool: &str, call_id: &str) -> String {
     format!("{}-{}.txt", safe_name(tool), safe_name(call_id))
 }
 
+/// Why a result could not be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteFault {
+    /// No space, no permission, no such folder.
+    Failed,
+    /// The run was aborted after the tool answered.
+    Aborted,
+}
+
+/// Path of a result's file: the plain name, or once with a unique suffix where that is taken; `None` where
+/// both are, and the original stays in the conversation.
+pub fn offload_path(
+    dir: &str,
+    tool: &str,
+    call_id: &str,
+    unique_suffix: &str,
+    is_taken: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let name = offload_file_name(tool, call_id);
+    let plain = format!("{dir}/{name}");
+    if !is_taken(&plain) {
+        return Some(plain);
+    }
+    let stem = name.strip_suffix(".txt").unwrap_or(&name);
+    Some(format!("{dir}/{stem}-{unique_suffix}.txt")).filter(|path| !is_taken(path))
+}
+
+/// Where the result ended up: nowhere after a fault, so the original stays.
+pub fn written_path(path: Option<String>, fault: Option<WriteFault>) -> Option<String> {
+    path.filter(|_| fault.is_none())
+}
+
 /// How much of the two ends of a text is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {

@@ -209,7 +209,11 @@ impl<'a> Bound<'a> {
         }
     }
 
+    /// A client marks nothing for a model that caches nothing.
     fn markers(&mut self) -> Resolved<Vec<MarkerSpec>> {
+        if self.model.cache.is_none() {
+            return Ok(Vec::new());
+        }
         let cache = &self.config.preset.file.cache;
         let ttl = parse_ttl(&self.text(&cache.ttl)?)?;
         let mut markers = Vec::new();

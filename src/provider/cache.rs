@@ -1,1 +1,173 @@
-//! TODO-cache
+//! Cache entries: what a breakpoint leaves behind, and who can read it until when.
+//!
+//! An entry is known by the chain hash of everything up to and including its block. Entries on the
+//! current path of a conversation lie on that path's own stack (see [`super::path`]), so that append-only
+//! traffic never looks anything up; all others lie here and are found again by hash when the path comes
+//! back to them (an edit undone, a rewind, another conversation with the same prefix).
+//!
+//! Rules and dates: spec/providers.md A2 to A4 (prompt-caching page, 2026-10-08).
+//!
+//! # Divergence from the real API
+//!
+//! * Entries live exactly their life; the API promises it as a minimum. Nothing is evicted for capacity.
+//! * Two writers of one prefix make one entry: it has the longer life and can be read as soon as the first
+//!   of them began to answer. The API does not say.
+//! * A refresh restarts the entry's own life, whatever life the marker that hit it asks for.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::Ttl;
+
+/// One cached prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) ttl: Ttl,
+    /// It can be read by requests that start before this.
+    pub(crate) expires_ms: i64,
+    /// It can be read by requests that start at this or later: its writer has begun to answer.
+    pub(crate) readable_from_ms: i64,
+}
+
+impl Entry {
+    /// Whether its life has not ended.
+    pub(crate) fn is_live(&self, at_ms: i64) -> bool {
+        at_ms < self.expires_ms
+    }
+
+    /// Whether a request that starts at `at_ms` can read it.
+    pub(crate) fn hits(&self, at_ms: i64) -> bool {
+        self.is_live(at_ms) && at_ms >= self.readable_from_ms
+    }
+
+    /// Writes the same prefix again at `at_ms`.
+    pub(crate) fn rewrite(&mut self, new: Entry, at_ms: i64) {
+        if !self.is_live(at_ms) {
+            *self = new;
+            return;
+        }
+        self.ttl = self.ttl.max(new.ttl);
+        self.expires_ms = self.expires_ms.max(new.expires_ms);
+        self.readable_from_ms = self.readable_from_ms.min(new.readable_from_ms);
+    }
+}
+
+/// Entries off the path, by chain hash.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    entries: HashMap<u64, Entry, BuildHasherDefault<ChainHasher>>,
+    latest_expiry_ms: i64,
+}
+
+impl Store {
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.latest_expiry_ms = i64::MIN;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Forgets everything once nothing can be read any more; time runs forward.
+    pub(crate) fn sweep(&mut self, at_ms: i64) {
+        if at_ms >= self.latest_expiry_ms {
+            self.entries.clear();
+        }
+    }
+
+    pub(crate) fn put(&mut self, chain: u64, entry: Entry, at_ms: i64) {
+        if self.entries.is_empty() {
+            self.latest_expiry_ms = entry.expires_ms;
+        }
+        self.latest_expiry_ms = self.latest_expiry_ms.max(entry.expires_ms);
+        self.entries.entry(chain).and_modify(|old| old.rewrite(entry, at_ms)).or_insert(entry);
+    }
+
+    pub(crate) fn take(&mut self, chain: u64) -> Option<Entry> {
+        self.entries.remove(&chain)
+    }
+
+    pub(crate) fn get(&self, chain: u64) -> Option<&Entry> {
+        self.entries.get(&chain)
+    }
+}
+
+/// Chain hashes are mixed already: the key is its own hash.
+#[derive(Debug, Default)]
+pub(crate) struct ChainHasher(u64);
+
+impl Hasher for ChainHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = mix(self.0, u64::from(byte), 0);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+// Secrets of XXH3 (its default secret at offsets 8, 16 and 24).
+const SECRET_CHAIN: u64 = 0x1cad_21f7_2c81_017c;
+const SECRET_VALUE: u64 = 0xdb97_9083_e96d_d4de;
+const SECRET_TAG: u64 = 0x1f67_b3b7_a4a4_4072;
+
+/// The next link of a chain: the 128-bit product fold that XXH3-64 mixes 16 bytes with, over the chain so
+/// far and one value; `tag` tells apart what the value is. The same on every machine.
+#[inline]
+pub(crate) fn mix(chain: u64, value: u64, tag: u64) -> u64 {
+    let left = chain ^ SECRET_CHAIN ^ tag.wrapping_mul(SECRET_TAG);
+    let product = u128::from(left) * u128::from(value ^ SECRET_VALUE);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(ttl: Ttl, expires_ms: i64, readable_from_ms: i64) -> Entry {
+        Entry { ttl, expires_ms, readable_from_ms }
+    }
+
+    #[test]
+    fn life_ends_at_its_expiry_and_begins_with_the_answer() {
+        let e = entry(Ttl::Short, 300_000, 2_000);
+        assert!(e.is_live(299_999) && !e.is_live(300_000));
+        assert!(!e.hits(1_999) && e.hits(2_000) && !e.hits(300_000));
+    }
+
+    #[test]
+    fn writing_again_keeps_the_better_of_both_unless_the_old_is_dead() {
+        let mut e = entry(Ttl::Long, 3_600_000, 0);
+        e.rewrite(entry(Ttl::Short, 400_000, 100_500), 100_000);
+        assert_eq!(e, entry(Ttl::Long, 3_600_000, 0));
+        e.rewrite(entry(Ttl::Short, 4_000_000, 3_700_500), 3_700_000);
+        assert_eq!(e, entry(Ttl::Short, 4_000_000, 3_700_500));
+    }
+
+    #[test]
+    fn the_store_forgets_only_when_all_are_dead() {
+        let mut store = Store::default();
+        store.put(1, entry(Ttl::Short, 300_000, 0), 0);
+        store.put(2, entry(Ttl::Long, 3_600_000, 0), 0);
+        store.sweep(300_000);
+        assert!(store.get(1).is_some());
+        store.sweep(3_600_000);
+        assert!(store.is_empty());
+        store.put(3, entry(Ttl::Short, 4_000_000, 0), 3_700_000);
+        store.sweep(3_999_999);
+        assert!(store.take(3).is_some() && store.take(3).is_none());
+    }
+
+    #[test]
+    fn every_argument_changes_the_link() {
+        let base = mix(1, 2, 3);
+        assert!([mix(0, 2, 3), mix(1, 0, 3), mix(1, 2, 0), mix(2, 1, 3)].iter().all(|&m| m != base));
+    }
+}

@@ -4,16 +4,23 @@
 //! up to which they equal the previous request's. The provider answers with usage or a rejection. It
 //! never sees a policy; a policy never sees the provider's state.
 
-pub mod binding;
-pub mod cache;
+mod attribution;
+mod binding;
+pub mod break_even;
+mod cache;
+pub mod classify;
 pub mod engine;
+mod markers;
 pub mod model;
+mod models_file;
 pub mod overflow;
-pub mod pairing;
+mod pairing;
+mod path;
 pub mod price;
+pub mod server_side;
 
 pub use engine::Provider;
-pub use model::ModelSpec;
+pub use model::{ModelSpec, Models};
 
 use serde::{Deserialize, Serialize};
 

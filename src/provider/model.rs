@@ -1,15 +1,145 @@
-//! Models as data.
+//! Models as data: what a model caches, checks, holds and costs.
+//!
+//! `models/anthropic.toml` holds the rules of each Claude model, `models/prices.csv` every price, and
+//! `models/vendors.toml` what the other vendors' models share. A file of the user's own adds or overrides.
+//!
+//! # Divergence from the real API
+//!
+//! * Minimum and reading list of Fable and Mythos 5.2 are not published: 512 tokens and "reads every
+//!   model" are assumed. Mythos 5.1 is modelled as not running the prefix check (the sources disagree).
+//! * Platform differences (Bedrock's own minimums, isolation per workspace) are not modelled.
+//! * Which model reads whose thinking is the table of the Claude API.
 
+use serde::{Deserialize, Serialize};
+
+use super::price::{Date, Price, PriceTable};
 use crate::tokens::Tokenizer;
+
+pub use super::models_file::{Models, Resolved, SUBSTITUTE};
+
+/// What a cache hit refreshes besides the entry it matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refresh {
+    /// Every live entry at a position marked in the request and before the match, each with its own
+    /// life (measured, spec/providers.md A4).
+    MatchedAndMarkedBefore,
+    /// Nothing else.
+    MatchedOnly,
+}
+
+/// Which changes in the number of images lose the cache of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageToggle {
+    /// None (measured for Claude, spec/providers.md A7).
+    Never,
+    /// The first image of a conversation, or its removal.
+    First,
+    /// Any image added or removed (as documented).
+    Any,
+}
+
+/// How much of the cache a change of [`super::Params::messages_key`] loses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParametersLevel {
+    /// The messages.
+    Messages,
+    /// Everything.
+    All,
+}
+
+/// What becomes of thinking when the user speaks again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkingRetention {
+    /// It stays in the prompt.
+    KeepAll,
+    /// Thinking before the last user message with other content than tool results is removed before
+    /// the prompt is hashed (spec/providers.md A8).
+    CurrentTurn,
+}
+
+/// When thinking must stand behind the prefix it was made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Binding {
+    /// Not checked.
+    None,
+    /// Checked; a mismatch is an error on newer accounts.
+    ByAccount,
+    /// Checked; a mismatch is an error on every account.
+    Always,
+}
+
+/// How a vendor words "the prompt does not fit", and what it counts (spec/providers.md I, C6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OverflowStyle {
+    /// Input alone against the window.
+    Anthropic,
+    /// Input alone, and input plus `max_tokens`, against the window.
+    #[serde(rename = "anthropic_before_4_5")]
+    AnthropicBefore45,
+    Openai,
+    Gemini,
+    Deepseek,
+    Xai,
+    Kimi,
+    Zai,
+    Qwen,
+    Minimax,
+    Mistral,
+}
+
+/// A cache with explicit breakpoints (spec/providers.md A).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheSpec {
+    /// Shortest prefix that is cached, in tokens.
+    pub minimum_tokens: u64,
+    /// Positions looked at per breakpoint, the breakpoint itself included.
+    pub lookback_positions: u32,
+    /// Most breakpoints of a request, the automatic one included.
+    pub max_markers: u32,
+    /// Short life.
+    pub short_ttl_ms: i64,
+    /// Long life.
+    pub long_ttl_ms: i64,
+    /// What a hit refreshes.
+    pub refresh: Refresh,
+    /// What images do.
+    pub image_toggle_invalidates: ImageToggle,
+    /// What parameters do.
+    pub parameters_invalidate: ParametersLevel,
+    /// Time until a response begins, for requests that share a cache.
+    pub ttft_ms: u32,
+}
+
+/// Where a fact was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Which fact.
+    pub what: String,
+    /// Page, package or file.
+    pub url: String,
+    /// When it was read.
+    pub date: String,
+}
 
 /// One model.
 #[derive(Debug, Clone)]
 pub struct ModelSpec {
     /// Normalised id.
     pub id: String,
+    /// Other ids it goes by, normalised.
+    pub aliases: Vec<String>,
+    /// Who serves it.
+    pub vendor: String,
     /// Tokenizer generation.
     pub tokenizer: Tokenizer,
-    /// Context window.
+    /// Context window: the largest prompt.
     pub window_tokens: u64,
     /// Largest output.
     pub max_output_tokens: u64,
@@ -19,4 +149,100 @@ pub struct ModelSpec {
     pub server_editing: bool,
     /// Whether the provider can compact on its side.
     pub server_compaction: bool,
+    /// Its cache; `None` where it is not simulated.
+    pub cache: Option<CacheSpec>,
+    /// What becomes of earlier thinking.
+    pub thinking: ThinkingRetention,
+    /// The prefix check.
+    pub binding: Binding,
+    /// Ids of the models whose thinking it reads; `*` at the end stands for anything.
+    pub reads: Vec<String>,
+    /// Exceptions from `reads`.
+    pub reads_not: Vec<String>,
+    /// Wording and rule of overflow.
+    pub overflow: OverflowStyle,
+    /// Prices; empty where none is known.
+    pub prices: PriceTable,
+    /// Where all this was read.
+    pub sources: Vec<Source>,
+    /// Hash of the id: where every prefix chain of this model starts.
+    pub(crate) seed: u64,
+}
+
+impl ModelSpec {
+    /// Whether this model can use the thinking of `producer`. Every model reads its own.
+    pub fn can_read(&self, producer: &ModelSpec) -> bool {
+        let listed = |patterns: &[String]| patterns.iter().any(|p| matches(p, &producer.id));
+        self.id == producer.id || (listed(&self.reads) && !listed(&self.reads_not))
+    }
+
+    /// Whether runs on this model can be simulated.
+    pub fn is_simulated(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// The price on `date` (without one: the first of the table).
+    pub fn price(&self, date: Option<Date>) -> Option<&Price> {
+        self.prices.at(date)
+    }
+}
+
+fn matches(pattern: &str, id: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => id.starts_with(start),
+        None => pattern == id,
+    }
+}
+
+/// The id without what does not change the model: provider prefix, `[1m]`, `-YYYYMMDD`, `@…`, `-latest`
+/// (spec/decisions.md 13), and Bedrock's `-v1:0`. Claude ids with dots become ids with hyphens.
+pub fn normalise_id(id: &str) -> String {
+    let mut id = id.trim().rsplit('/').next().unwrap_or_default().to_lowercase();
+    if let Some(at) = id.find("anthropic.") {
+        id.drain(..at + "anthropic.".len());
+    }
+    for mark in ["@", "["] {
+        if let Some(at) = id.find(mark) {
+            id.truncate(at);
+        }
+    }
+    if let Some(at) = id.rfind("-v")
+        && !id[at + 2..].is_empty()
+        && id[at + 2..].bytes().all(|b| b.is_ascii_digit() || b == b':')
+        && id.starts_with("claude")
+    {
+        id.truncate(at);
+    }
+    if let Some(stem) = id.strip_suffix("-latest") {
+        id = stem.to_owned();
+    }
+    if let Some((stem, date)) = id.rsplit_once('-')
+        && date.len() == 8
+        && date.bytes().all(|b| b.is_ascii_digit())
+    {
+        id = stem.to_owned();
+    }
+    if id.starts_with("claude") { id.replace('.', "-") } else { id }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_lose_what_does_not_change_the_model() {
+        for (raw, id) in [
+            ("claude-opus-4-5-20251101", "claude-opus-4-5"),
+            ("anthropic/claude-opus-4.5", "claude-opus-4-5"),
+            ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+            ("claude-sonnet-4-6[1m]", "claude-sonnet-4-6"),
+            ("claude-haiku-4-5@20251001", "claude-haiku-4-5"),
+            ("claude-3-5-haiku-latest", "claude-3-5-haiku"),
+            ("openai/gpt-5.4", "gpt-5.4"),
+            ("deepseek-v4-pro", "deepseek-v4-pro"),
+            ("Claude-Opus-5-5", "claude-opus-5-5"),
+        ] {
+            assert_eq!(normalise_id(raw), id, "{raw}");
+        }
+    }
 }

@@ -10,6 +10,15 @@ use std::borrow::Cow;
 use super::{EventKind, PrefixBlock, Session};
 use crate::tokens::{Coefficients, Tokenizer, conversion_ratio, scale_ratio};
 
+/// One count of tokens on another tokenizer, half up.
+pub fn scale_tokens(tokens: u64, from: Tokenizer, to: Tokenizer) -> u64 {
+    if from == to {
+        return tokens;
+    }
+    let (num, den) = conversion_ratio(from, to);
+    scale_ratio(tokens, num, den)
+}
+
 impl Session {
     /// The session with every count of tokens on the tokenizer `to`: blocks, images, prefix, tails,
     /// outputs and coefficients, each half up. What was billed stays as recorded.

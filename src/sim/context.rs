@@ -6,14 +6,17 @@
 
 use std::ops::Range;
 
-use super::wire::Wire;
+use super::wire::{Wire, is_replayable};
 use crate::cause::Cause;
 use crate::policy::plan::{Offload, StubPlan, StubTokens, SummarizePlan};
 use crate::policy::strategy::Keep;
 use crate::policy::summarize::{first_unanswered_user, round_is_open};
 use crate::policy::view::{LastUsage, State, Stored, SummaryMessage, View};
-use crate::session::{BlockKind, Flags, Prefix, Session};
+use crate::session::{BlockKind, Prefix, Session};
 use crate::tokens::{scale_milli, scale_ratio};
+
+/// UTF-16 units of what a recording agent leaves of a result it cleared.
+const CLEARED_TEXT_UTF16: u64 = 33;
 
 /// A stub that stands for a result in requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +98,8 @@ impl<'s> Context<'s> {
 
     /// What a policy may see.
     pub fn view(&self) -> View<'_> {
-        let last = self.memory.answered.last().copied();
+        let usage_totals = &self.memory.usage_totals;
+        let last = self.memory.answered.iter().rev().copied().find(|step| usage_totals[*step as usize] > 0);
         View {
             session: self.session,
             states: &self.memory.states,
@@ -107,7 +111,7 @@ impl<'s> Context<'s> {
             usage_digits: &self.memory.usage_digits,
             tool_results_utf16: self.tool_results_utf16,
             raw_tokens: self.raw_tokens,
-            last_usage: last.map(|step| LastUsage { total_tokens: self.memory.usage_totals[step as usize], step }),
+            last_usage: last.map(|step| LastUsage { total_tokens: usage_totals[step as usize], step }),
             epoch: self.epoch,
             model_id_utf16: self.model_id_utf16,
             tool_utf16: &self.memory.tool_utf16,
@@ -203,7 +207,7 @@ impl<'s> Context<'s> {
     }
 
     /// A result that the session file holds as offloaded.
-    pub(super) fn restore_stored(&mut self, stored: Stored) {
+    pub fn restore_stored(&mut self, stored: Stored) {
         let i = stored.block as usize;
         self.raw_tokens = self.raw_tokens + u64::from(stored.tokens) - u64::from(self.session.blocks.tokens[i]);
         self.tool_results_utf16 =
@@ -290,7 +294,7 @@ impl<'s> Context<'s> {
         for block in range.start.max(self.live_from)..range.end.min(self.revealed) {
             let i = block as usize;
             let is_sent = self.session.blocks.kind[i] == BlockKind::Thinking
-                && self.session.blocks.flags[i].has(Flags::SIGNED)
+                && is_replayable(self.session.blocks.flags[i])
                 && !self.memory.states[i].has(State::WITHHELD)
                 && !self.memory.states[i].has(State::GONE);
             if is_sent {
@@ -388,6 +392,32 @@ impl<'s> Context<'s> {
         } else {
             self.resend_from(range.start, cause);
         }
+    }
+
+    /// Something outside the blocks changed what the cache of messages depends on.
+    pub(super) fn note_change(&mut self, cause: Cause) {
+        self.memory.wire.note_change(cause);
+    }
+
+    /// The recording agent cleared these results in place.
+    pub(super) fn apply_recorded_clearing(&mut self, blocks: &[u32]) -> Vec<Stub> {
+        let milli = u64::from(self.session.coefficients.tool_result_milli);
+        let tokens = u32::try_from(scale_milli(CLEARED_TEXT_UTF16, milli)).unwrap_or(u32::MAX);
+        let mut elided = Vec::new();
+        let revealed = self.revealed;
+        for block in blocks.iter().copied().filter(|b| *b < revealed) {
+            let state = self.memory.states[block as usize];
+            if !state.has(State::ELIDED) && !state.has(State::GONE) {
+                self.set_state(block, State::ELIDED);
+                elided.push(Stub { block, tokens, utf16: 0, server: false });
+            }
+        }
+        self.memory.stubs.extend(&elided);
+        self.memory.stubs.sort_unstable_by_key(|s| s.block);
+        if let Some(first) = elided.iter().map(|s| s.block).min() {
+            self.resend_from(first, Cause::PrefixRule);
+        }
+        elided
     }
 
     /// Tools or system prompt become others.

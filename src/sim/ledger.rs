@@ -80,6 +80,50 @@ impl Ledger {
     }
 }
 
+/// An entry of a client's session file, as far as replay cares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionEntry {
+    Message { id: String },
+    /// A summary stands for everything up to and including `up_to`.
+    Compaction { id: String, up_to: String },
+    /// Kept and skipped.
+    Other { id: String },
+}
+
+impl SessionEntry {
+    fn id(&self) -> &str {
+        match self {
+            Self::Message { id } | Self::Compaction { id, .. } | Self::Other { id } => id,
+        }
+    }
+}
+
+/// A history made from entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// Indexes of the entries whose messages it holds; a compaction's is its summary.
+    pub messages: Vec<usize>,
+    /// Id of the last entry.
+    pub leaf: Option<String>,
+}
+
+/// Replays session entries. A compaction that names an unknown entry leaves only its summary.
+pub fn replay_entries(entries: &[SessionEntry]) -> Replayed {
+    let mut messages: Vec<usize> = Vec::new();
+    for (i, entry) in entries.iter().enumerate() {
+        match entry {
+            SessionEntry::Message { .. } => messages.push(i),
+            SessionEntry::Other { .. } => {}
+            SessionEntry::Compaction { up_to, .. } => {
+                let last_folded = entries[..i].iter().position(|e| e.id() == up_to);
+                let kept = messages.iter().copied().filter(|m| last_folded.is_some_and(|last| *m > last));
+                messages = std::iter::once(i).chain(kept).collect();
+            }
+        }
+    }
+    Replayed { messages, leaf: entries.last().map(|e| e.id().to_owned()) }
+}
+
 impl Context<'_> {
     fn replay(&mut self, change: &Change) {
         match change {

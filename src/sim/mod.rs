@@ -1,12 +1,17 @@
 //! One cell: one session under one strategy on one model. Pure: no I/O, no clock, no text, no thread.
 
+mod aside;
 pub mod context;
 pub mod events;
+pub mod ledger;
+mod recording;
 pub mod run;
 pub mod summary;
+pub mod wire;
 
 pub use events::{RequestRow, SimEvent, SimEventKind};
-pub use run::{RunOptions, Scratch, run};
+pub use crate::policy::OnBindingError;
+pub use run::{RunOptions, Scratch, run, run_policy};
 pub use summary::{CostPusd, MissTotal, Summary};
 
 /// Receives what happens in a run. The default methods do nothing, so a run to a summary costs no

@@ -8,6 +8,7 @@ use super::Recorder;
 use crate::policy::laws::digits;
 use crate::policy::plan::{StubPlan, SummarizePlan};
 use crate::policy::view::{Stored, View};
+use crate::provider::price::Price;
 use crate::provider::{Done, ModelSpec, Params, Rejection, RejectionKind, Request};
 use crate::session::{Session, Step};
 use crate::usage::Usage;
@@ -15,7 +16,7 @@ use crate::usage::Usage;
 /// Adds up one run.
 pub(super) struct Recording<'a, R> {
     session: &'a Session,
-    model: &'a ModelSpec,
+    price: &'a Price,
     recorder: &'a mut R,
     summary: Summary,
     step: usize,
@@ -27,11 +28,11 @@ pub(super) struct Recording<'a, R> {
 }
 
 impl<'a, R: Recorder> Recording<'a, R> {
-    pub(super) fn new(session: &'a Session, model: &'a ModelSpec, recorder: &'a mut R) -> Recording<'a, R> {
+    pub(super) fn new(session: &'a Session, price: &'a Price, recorder: &'a mut R) -> Recording<'a, R> {
         let summary = Summary { hidden_prefix_tokens: session.prefix.tokens(), ..Summary::default() };
         Recording {
             session,
-            model,
+            price,
             recorder,
             summary,
             step: 0,
@@ -65,7 +66,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
         let wire = context.wire();
         Request {
             at_ms: step.start_ms.unwrap_or(0),
-            ttft_ms: model.ttft_ms,
+            ttft_ms: model.cache.as_ref().map_or(0, |c| c.ttft_ms),
             blocks: wire.blocks(),
             changed_from: wire.changed_from(),
             change: wire.change(),
@@ -82,7 +83,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
         let step = &self.session.steps[self.step];
         let mut usage = done.usage;
         usage.output_tokens = u64::from(step.output_tokens);
-        let cost = self.model.prices.cost(&usage);
+        let cost = self.price.cost(&usage);
         let s = &mut self.summary;
         s.requests += 1;
         s.usage.add(&usage);
@@ -96,12 +97,12 @@ impl<'a, R: Recorder> Recording<'a, R> {
         s.dropped_thinking_blocks += u64::from(done.dropped_thinking);
         s.allowed_mismatches += u64::from(done.allowed_mismatches);
         s.recoveries += u64::from(self.recovering);
-        let (missed_pusd, new_pusd) = self.model.prices.split_miss(&usage, done.miss.missed_tokens);
+        let unread = self.price.split_unread(&usage, done.miss.missed_tokens);
         if done.miss.new_tokens > 0 {
-            s.book_miss(crate::cause::Cause::NewContent, done.miss.new_tokens, new_pusd);
+            s.book_miss(crate::cause::Cause::NewContent, done.miss.new_tokens, unread.new);
         }
         if let Some(cause) = done.miss.cause {
-            s.book_miss(cause, done.miss.missed_tokens, missed_pusd);
+            s.book_miss(cause, done.miss.missed_tokens, unread.missed);
         }
         let at_ms = step.start_ms;
         let gap_ms = at_ms.zip(self.last_start_ms).map(|(now, last)| now - last);

@@ -9,13 +9,15 @@ use super::aside::Aside;
 use super::context::{Context, Memory};
 use super::ledger::{Change, Ledger};
 use super::recording::Recording;
+use super::wire::is_replayable;
 use super::{Recorder, Summary};
 use crate::cause::Cause;
 use crate::policy::interpreter::Interpreter;
 use crate::policy::plan::Plan;
 use crate::policy::{OnBindingError, Policy, Strategy};
+use crate::provider::price::{Date, Price, Rates};
 use crate::provider::{Account, Answer, Marker, ModelSpec, Params, PrefixMismatch, Provider, Request};
-use crate::session::{BlockKind, DropReason, EventKind, Flags, Session};
+use crate::session::{BlockKind, DropReason, EventKind, Session};
 use crate::sim::SimEventKind;
 use crate::sim::summary::StopReason;
 
@@ -26,6 +28,8 @@ pub struct RunOptions {
     pub account: Account,
     /// Override of the strategy's answer to a binding rejection.
     pub on_binding_error: Option<OnBindingError>,
+    /// Date whose prices apply; without one, the model's current price.
+    pub price_date: Option<Date>,
     /// Rebuild the client's history from what it wrote down before every request, as a resume does. It
     /// must change nothing; tests use it.
     pub resume_before_each_request: bool,
@@ -71,8 +75,9 @@ pub fn run_policy<'p, P: Policy<'p>>(
         model,
         context: Context::new(session, strategy.model_id_utf16, memory),
         provider: Provider::new(model, options.account),
-        log: Recording::new(session, model, recorder),
+        log: Recording::new(session, price_of(model, options.price_date), recorder),
         ledger: options.resume_before_each_request.then(Ledger::default),
+        price_date: options.price_date,
         on_binding_error: options.on_binding_error.unwrap_or(strategy.on_binding_error),
         params: Params { prefix_mismatch: strategy.prefix_mismatch, ..Params::default() },
         markers: std::mem::take(&mut scratch.markers),
@@ -97,6 +102,7 @@ struct Cell<'a, 'p, P, R> {
     provider: Provider<'a>,
     log: Recording<'a, R>,
     ledger: Option<Ledger>,
+    price_date: Option<Date>,
     on_binding_error: OnBindingError,
     params: Params,
     markers: Vec<Marker>,
@@ -135,7 +141,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         for block in output {
             self.context.reveal_block(block);
             let i = block as usize;
-            if self.session.blocks.kind[i] == BlockKind::Thinking && self.session.blocks.flags[i].has(Flags::SIGNED) {
+            if self.session.blocks.kind[i] == BlockKind::Thinking && is_replayable(self.session.blocks.flags[i]) {
                 self.thinking.push(block);
             }
             self.context.send_block(block);
@@ -207,7 +213,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     }
 
     fn compact(&mut self, id: &str, plan: &crate::policy::plan::SummarizePlan<'_>) {
-        let aside = Aside::new(self.session, self.strategy, self.model, plan);
+        let aside = Aside::new(self.session, self.strategy, self.model, self.price_date, plan);
         self.log.compaction_start(id, plan);
         self.context.wire().markers(&self.strategy.markers, &mut self.markers);
         let request = Request {
@@ -304,6 +310,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 let cause = match reason {
                     DropReason::Compaction => Cause::PrefixCompaction,
                     DropReason::Clear | DropReason::Rewind => Cause::PrefixRewind,
+                    DropReason::Unexplained => Cause::PrefixUnknown,
                 };
                 self.context.drop_blocks(*from..*to, cause);
                 self.note(Change::Dropped { range: *from..*to, cause });
@@ -370,6 +377,22 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         };
         self.provider.send_aside(self.model, &request);
     }
+}
+
+/// What is charged where no price is known: nothing, and the caller says so.
+static UNPRICED: Price = Price {
+    rates: Rates { input: 0, output: 0, write_short: 0, write_long: 0, read: 0 },
+    tier: None,
+    from: None,
+    to: None,
+    as_of: String::new(),
+    source: String::new(),
+    notes: String::new(),
+};
+
+/// The price that applies; where the date is before the first row, that row.
+pub(super) fn price_of(model: &ModelSpec, date: Option<Date>) -> &Price {
+    model.price(date).or_else(|| model.price(None)).unwrap_or(&UNPRICED)
 }
 
 fn is_permutation(a: &[crate::session::PrefixBlock], b: &[crate::session::PrefixBlock]) -> bool {

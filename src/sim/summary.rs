@@ -128,6 +128,13 @@ impl Summary {
         &self.misses[cause.index()]
     }
 
+    pub(super) fn book_miss(&mut self, cause: Cause, tokens: u64, cost_pusd: u128) {
+        let miss = &mut self.misses[cause.index()];
+        miss.requests += 1;
+        miss.tokens += tokens;
+        miss.cost_pusd += cost_pusd;
+    }
+
     /// Adds another cell: sums, but the larger peak.
     pub fn add(&mut self, other: &Summary) {
         self.requests += other.requests;

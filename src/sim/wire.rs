@@ -37,6 +37,11 @@ impl Wire {
         &self.blocks
     }
 
+    /// The session's own blocks as sent, each with its index in the session.
+    pub fn session_blocks(&self) -> impl Iterator<Item = (&SentBlock, u32)> {
+        self.blocks[self.head..].iter().zip(self.refs[self.head..].iter().copied())
+    }
+
     /// `blocks()[..changed_from()]` equals what was sent last.
     pub fn changed_from(&self) -> usize {
         self.changed_from
@@ -111,7 +116,7 @@ impl Wire {
     #[inline]
     pub(super) fn push_plain(&mut self, session: &Session, block: u32) {
         let i = block as usize;
-        if session.blocks.kind[i] == BlockKind::Thinking && !session.blocks.flags[i].has(Flags::SIGNED) {
+        if session.blocks.kind[i] == BlockKind::Thinking && !is_replayable(session.blocks.flags[i]) {
             return;
         }
         self.push(session, block, session.blocks.hash[i], session.blocks.tokens[i], false);
@@ -177,6 +182,11 @@ impl Wire {
     fn last_markable(&self, end: usize) -> Option<usize> {
         self.blocks[..end].iter().rposition(|b| b.kind != SentKind::Thinking && !b.kind.is_prefix())
     }
+}
+
+/// Thinking is replayed if it is signed; redacted thinking carries its signature inside.
+pub(super) fn is_replayable(flags: Flags) -> bool {
+    flags.has(Flags::SIGNED) || flags.has(Flags::REDACTED)
 }
 
 /// Hash of a stub: another content than the original, the same whenever it is written again.

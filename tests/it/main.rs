@@ -1,1 +1,4 @@
 //! The one integration-test binary.
+
+mod compile_recordings;
+mod prompt_totals;

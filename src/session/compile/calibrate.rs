@@ -249,13 +249,15 @@ impl Walk<'_, '_> {
 
     /// Takes a block out of the prompt.
     fn remove(&mut self, i: u32) {
-        if self.place[i as usize] == Place::Sent {
-            self.prompt -= self.tokens(i);
-            if i < self.folded_before {
-                self.offset += self.tokens(i);
+        match self.place[i as usize] {
+            Place::New => self.set_estimate(i),
+            Place::Sent => {
+                self.prompt -= self.tokens(i);
+                if i < self.folded_before {
+                    self.offset += self.tokens(i);
+                }
             }
-        } else {
-            self.set_estimate(i);
+            Place::Gone => {}
         }
         self.place[i as usize] = Place::Gone;
     }

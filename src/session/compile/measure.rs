@@ -67,6 +67,11 @@ impl Size {
     }
 }
 
+/// UTF-16 units of a text as the inside of a JSON string.
+pub fn json_utf16(text: &str) -> u64 {
+    u64::from(Size::of(text).json_utf16)
+}
+
 /// `u64` → `u32`; sizes over 4 G stay at the largest.
 pub(super) fn clamp(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)

@@ -32,6 +32,7 @@ mod prefix;
 mod times;
 
 pub use build::SYNTHETIC_RESULT_UTF16;
+pub use measure::json_utf16;
 
 use crate::session::{Origin, Session};
 use crate::tokens::Tokenizer;

@@ -1,0 +1,99 @@
+//! Configuration files of agents, read as they are.
+//!
+//! A key of the file is a parameter of the preset under the same dotted name, so the reader needs no list
+//! of parameters: it hands over what it finds in the sections it knows, and the preset checks it.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::policy::ParamValue;
+
+/// Sections of Arcturn's configuration that concern the context; a plain value is a parameter of its own.
+const ARCTURN_KEYS: &[&str] = &["offload", "offloadLimits", "contextEditing", "compaction", "thinkingBinding", "home", "cache"];
+
+/// Reads an agent's configuration file: (parameter, value) pairs in file order.
+///
+/// # Errors
+/// An unreadable file, text that is no JSON (comments and trailing commas are fine), an object without any
+/// known section.
+pub fn read(path: &Path) -> Result<Vec<(String, ParamValue)>> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    parse(&text, &path.display().to_string())
+}
+
+/// Parses the text of an agent's configuration; `origin` names it in errors.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(text: &str, origin: &str) -> Result<Vec<(String, ParamValue)>> {
+    let config = |reason: String| Error::Config { origin: origin.to_owned(), reason };
+    let value: Option<Value> =
+        jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default()).map_err(|e| config(e.to_string()))?;
+    let Some(Value::Object(sections)) = value else {
+        return Err(config("an agent configuration is a JSON object".to_owned()));
+    };
+    let mut pairs = Vec::new();
+    for key in ARCTURN_KEYS {
+        match sections.get(*key) {
+            None => {}
+            Some(Value::Object(section)) => {
+                pairs.extend(section.iter().map(|(name, value)| (format!("{key}.{name}"), param_value(value))));
+            }
+            Some(value) => pairs.push(((*key).to_owned(), param_value(value))),
+        }
+    }
+    if pairs.is_empty() {
+        return Err(config(format!("none of {} is in it; this is no configuration ctxsim reads", ARCTURN_KEYS.join(", "))));
+    }
+    Ok(pairs)
+}
+
+/// Numbers are floored, as the agent does; what fits no parameter stays text, for the preset to refuse or
+/// to replace by its default.
+#[expect(clippy::cast_possible_truncation, reason = "floored and bounded right above")]
+fn param_value(value: &Value) -> ParamValue {
+    match value {
+        Value::Bool(b) => ParamValue::Bool(*b),
+        Value::String(s) => ParamValue::Text(s.clone()),
+        Value::Number(n) => match (n.as_i64(), n.as_f64()) {
+            (Some(n), _) => ParamValue::Int(n),
+            (None, Some(f)) if f.abs() < 9e15 => ParamValue::Int(f.floor() as i64),
+            _ => ParamValue::Text(n.to_string()),
+        },
+        Value::Array(list) if list.iter().all(Value::is_string) => {
+            ParamValue::List(list.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect())
+        }
+        other => ParamValue::Text(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_trailing_commas_are_fine() {
+        let text = r#"{
+            // arcturn config
+            "offload": "off",            // disabled
+            "offloadLimits": { "maxChars": 1200.7, "exclude": ["read", "ls"], },
+            "contextEditing": { "enabled": true, "keepRecentTurns": "many" },
+            "theme": "dark",
+        }"#;
+        let pairs = parse(text, "x").unwrap();
+        let get = |name: &str| pairs.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+        assert_eq!(get("offload"), Some(ParamValue::Text("off".into())));
+        assert_eq!(get("offloadLimits.maxChars"), Some(ParamValue::Int(1200)));
+        assert_eq!(get("offloadLimits.exclude"), Some(ParamValue::List(vec!["read".into(), "ls".into()])));
+        assert_eq!(get("contextEditing.keepRecentTurns"), Some(ParamValue::Text("many".into())));
+        assert_eq!(get("theme"), None);
+    }
+
+    #[test]
+    fn something_else_is_refused() {
+        assert!(parse("{\"model\": 1}", "x").unwrap_err().to_string().contains("offloadLimits"));
+        assert!(parse("{", "x").is_err());
+    }
+}

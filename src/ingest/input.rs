@@ -1,0 +1,177 @@
+//! INPUT of the command line → files, and files → bytes.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Component, Path, PathBuf};
+
+use globset::GlobBuilder;
+use walkdir::WalkDir;
+
+use super::FORMATS;
+use crate::{Error, Result};
+
+/// What stands for standard input.
+pub const STDIN: &str = "-";
+
+/// Size of the read buffer.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Resolves files, folders (searched recursively), globs and `-` to files, sorted and without
+/// doubles. In a folder only names count that end as a known format's do; a file that is named, or
+/// that a glob names, counts whatever it is called.
+///
+/// # Errors
+///
+/// If an input names nothing, is no valid glob, or cannot be searched.
+pub fn resolve(inputs: &[impl AsRef<str>]) -> Result<Vec<PathBuf>> {
+    let mut found: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut same: BTreeSet<PathBuf> = BTreeSet::new();
+    for input in inputs {
+        let mut paths = BTreeSet::new();
+        resolve_one(input.as_ref(), &mut paths)?;
+        if paths.is_empty() {
+            let reason = "there is no such file, and nothing to read below it or matching it".to_owned();
+            return Err(Error::Input { path: input.as_ref().into(), line: 0, reason });
+        }
+        for path in paths {
+            if same.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
+                found.insert(path);
+            }
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+fn resolve_one(input: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
+    let path = Path::new(input);
+    if input == STDIN || path.is_file() {
+        paths.insert(path.to_owned());
+    } else if path.is_dir() {
+        search(path, paths)?;
+    } else if input.contains(['*', '?', '[', '{']) {
+        matching(input, paths)?;
+    } else if path.exists() {
+        // A pipe, as from a shell's process substitution.
+        paths.insert(path.to_owned());
+    }
+    Ok(())
+}
+
+/// Collects the files below `folder` whose name may be one of a recording.
+fn search(folder: &Path, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
+    for entry in walk(folder) {
+        let entry = entry?;
+        if entry.file_type().is_file() && has_known_extension(entry.path()) {
+            paths.insert(entry.into_path());
+        }
+    }
+    Ok(())
+}
+
+/// Collects what matches the glob `pattern`; folders that match are searched.
+fn matching(pattern: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
+    let invalid = |e: globset::Error| Error::Input {
+        path: pattern.into(),
+        line: 0,
+        reason: format!("not a valid glob: {e}"),
+    };
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build().map_err(invalid)?.compile_matcher();
+    let has_magic = |c: &Component<'_>| c.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']);
+    let base: PathBuf = Path::new(pattern).components().take_while(|c| !has_magic(c)).collect();
+    let root = if base.as_os_str().is_empty() { Path::new(".") } else { base.as_path() };
+    if !root.exists() {
+        return Ok(());
+    }
+    for entry in walk(root) {
+        let entry = entry?;
+        // The walk puts `./` before names where the pattern has no folder.
+        let path = if root == Path::new(".") {
+            entry.path().strip_prefix(root).unwrap_or(entry.path())
+        } else {
+            entry.path()
+        };
+        if !glob.is_match(path) {
+            continue;
+        }
+        if entry.file_type().is_dir() {
+            search(path, paths)?;
+        } else {
+            paths.insert(path.to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Walks a folder in the order of names; links are followed, and those that lead in a circle left out.
+fn walk(folder: &Path) -> impl Iterator<Item = Result<walkdir::DirEntry>> {
+    WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter().filter_map(|entry| match entry {
+        Ok(entry) => Some(Ok(entry)),
+        Err(e) if e.loop_ancestor().is_some() => None,
+        // A link to nothing, or a file that went away meanwhile.
+        Err(e) if e.io_error().is_some_and(|e| e.kind() == io::ErrorKind::NotFound) => None,
+        Err(e) => {
+            let path = e.path().unwrap_or(Path::new("")).to_owned();
+            Some(Err(Error::Io { path, source: e.into() }))
+        }
+    })
+}
+
+fn has_known_extension(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    let mut extensions = FORMATS.iter().flat_map(|f| f.extensions);
+    extensions.any(|e| name.strip_suffix(e).is_some_and(|stem| stem.ends_with('.')))
+}
+
+/// Opens a file, or standard input for `-`, and unpacks gzip and Zstandard by their magic bytes. A
+/// file that is still written to is read to the length that it has now.
+///
+/// # Errors
+///
+/// If it cannot be opened.
+pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>> {
+    let fail = |source: io::Error| Error::Io { path: path.to_owned(), source };
+    if path == Path::new(STDIN) {
+        return unpack(BufReader::with_capacity(BUFFER_BYTES, io::stdin())).map_err(fail);
+    }
+    let file = File::open(path).map_err(fail)?;
+    let metadata = file.metadata().map_err(fail)?;
+    // The length of a pipe is 0 and says nothing.
+    let limit = if metadata.is_file() { metadata.len() } else { u64::MAX };
+    unpack(BufReader::with_capacity(BUFFER_BYTES, file.take(limit))).map_err(fail)
+}
+
+/// Unpacks `source` if it is packed.
+///
+/// # Errors
+///
+/// If its first bytes cannot be read.
+pub fn unpack<'a>(mut source: impl BufRead + Send + 'a) -> io::Result<Box<dyn BufRead + Send + 'a>> {
+    let magic = source.fill_buf()?;
+    if magic.starts_with(&[0x1f, 0x8b]) {
+        let unpacked = flate2::bufread::MultiGzDecoder::new(source);
+        Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked)))
+    } else if magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        let unpacked = zstd::stream::read::Decoder::with_buffer(source)?;
+        Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked)))
+    } else {
+        Ok(Box::new(source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_known_extension;
+    use std::path::Path;
+
+    #[test]
+    fn packed_names_end_as_unpacked_ones_do() {
+        for name in ["a.jsonl", "a.JSONL", "a.trace.jsonl.gz", "a.jsonl.zst"] {
+            assert!(has_known_extension(Path::new(name)), "{name}");
+        }
+        for name in ["jsonl", "a.txt", "a.txt.gz", "ajsonl", ".jsonl.bak"] {
+            assert!(!has_known_extension(Path::new(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The breakpoints a request really has, or why it is refused.
+//!
+//! Rules: spec/providers.md A1, A4 (prompt-caching page, 2026-10-08).
+//!
+//! # Divergence from the real API
+//!
+//! * Empty text blocks do not exist here, so they cannot be marked.
+//! * With four explicit breakpoints an automatic one is refused even where it would change nothing.
+
+use super::model::CacheSpec;
+use super::pairing::{invalid, wire_path};
+use super::{Marker, Rejection, Request, SentKind, Ttl};
+
+/// Puts the effective breakpoints into `out`, ascending.
+pub(crate) fn effective(
+    spec: &CacheSpec,
+    request: &Request<'_>,
+    out: &mut Vec<Marker>,
+) -> Result<(), Rejection> {
+    let blocks = request.blocks;
+    out.clear();
+    out.extend_from_slice(request.markers);
+    let count = out.len() + usize::from(request.automatic.is_some());
+    if count > spec.max_markers as usize {
+        let message = format!(
+            "A maximum of {} blocks with cache_control may be provided. Found {count}.",
+            spec.max_markers
+        );
+        let at = out.get(spec.max_markers as usize).or(out.last()).map(|m| m.after as usize);
+        return Err(invalid(blocks, at.filter(|&i| i < blocks.len()), message));
+    }
+    for (i, marker) in out.iter().enumerate() {
+        check_place(request, marker, i.checked_sub(1).map(|before| out[before].after))?;
+    }
+    if let Some(ttl) = request.automatic {
+        add_automatic(request, ttl, out)?;
+    }
+    match out.windows(2).find(|pair| pair[0].ttl < pair[1].ttl) {
+        None => Ok(()),
+        Some(pair) => {
+            let at = pair[1].after as usize;
+            let message = format!(
+                "{}.cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control \
+                 block. Note that blocks are processed in the following order: `tools`, `system`, `messages`.",
+                wire_path(blocks, at)
+            );
+            Err(invalid(blocks, Some(at), message))
+        }
+    }
+}
+
+fn check_place(request: &Request<'_>, marker: &Marker, before: Option<u32>) -> Result<(), Rejection> {
+    let blocks = request.blocks;
+    let at = marker.after as usize;
+    let Some(block) = blocks.get(at) else {
+        let message = format!("cache_control: there is no block {at}; the request has {}", blocks.len());
+        return Err(invalid(blocks, None, message));
+    };
+    let problem = if before.is_some_and(|b| b >= marker.after) {
+        "a block carries one breakpoint, and breakpoints are given in the order of their blocks"
+    } else if block.kind == SentKind::Thinking {
+        "Extra inputs are not permitted"
+    } else if block.deferred {
+        "tools with `defer_loading` cannot use prompt caching"
+    } else {
+        return Ok(());
+    };
+    Err(invalid(blocks, Some(at), format!("{}.cache_control: {problem}", wire_path(blocks, at))))
+}
+
+/// The automatic breakpoint stands on the last block that can carry one; none is no error.
+fn add_automatic(request: &Request<'_>, ttl: Ttl, out: &mut Vec<Marker>) -> Result<(), Rejection> {
+    let blocks = request.blocks;
+    let Some(at) = blocks.iter().rposition(|b| b.kind != SentKind::Thinking && !b.deferred) else {
+        return Ok(());
+    };
+    match out.last() {
+        Some(last) if last.after as usize == at && last.ttl == ttl => {}
+        Some(last) if last.after as usize == at => {
+            let message = format!(
+                "{}.cache_control: the automatic breakpoint asks for another ttl than the block's own",
+                wire_path(blocks, at)
+            );
+            return Err(invalid(blocks, Some(at), message));
+        }
+        _ => out.push(Marker { after: at as u32, ttl }),
+    }
+    Ok(())
+}

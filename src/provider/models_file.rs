@@ -1,0 +1,515 @@
+//! Reading models from TOML and the price table, and finding them by id.
+
+use serde::Deserialize;
+
+use super::model::{
+    Binding, CacheSpec, ImageToggle, ModelSpec, OverflowStyle, ParametersLevel, Refresh, Source,
+    ThinkingRetention, normalise_id,
+};
+use super::price::{self, Price, PriceTable, Rates, Tier};
+use crate::error::{Error, Result};
+use crate::tokens::Tokenizer;
+
+/// The model that stands in for one that is not known (spec/decisions.md 13).
+pub const SUBSTITUTE: &str = "claude-opus-5-5";
+
+const ANTHROPIC_TOML: &str = include_str!("models/anthropic.toml");
+const VENDORS_TOML: &str = include_str!("models/vendors.toml");
+
+/// Every known model, in a fixed order: those with rules of their own, then the rest of the price table.
+#[derive(Debug, Clone)]
+pub struct Models {
+    models: Vec<ModelSpec>,
+}
+
+/// A model found for an id.
+#[derive(Debug, Clone, Copy)]
+pub struct Resolved<'a> {
+    /// The model.
+    pub model: &'a ModelSpec,
+    /// It stands in for an unknown one, or for one whose cache is not simulated.
+    pub substituted: bool,
+}
+
+impl Models {
+    /// The models in the binary.
+    ///
+    /// # Errors
+    ///
+    /// Only if the embedded files are broken, which a test excludes.
+    pub fn builtin() -> Result<Models> {
+        let mut models = Models { models: Vec::new() };
+        models.add_toml(ANTHROPIC_TOML, "anthropic.toml (built in)")?;
+        let vendors: VendorFile = parse(VENDORS_TOML, "vendors.toml (built in)")?;
+        for (row, price) in price::read_table(price::BUILTIN_CSV, price::BUILTIN_ORIGIN)? {
+            let at = match models.position(&row.model_id) {
+                Some(at) => at,
+                None => {
+                    let vendor = vendors.vendor.iter().find(|v| v.id == row.provider).ok_or_else(|| {
+                        Error::unknown("vendor", &row.provider, vendors.vendor.iter().map(|v| v.id.as_str()))
+                    })?;
+                    models.models.push(priced_only(&row.model_id, vendor));
+                    models.models.len() - 1
+                }
+            };
+            let model = &mut models.models[at];
+            if model.window_tokens == 0 {
+                model.window_tokens = row.input_limit_tokens().unwrap_or(0);
+            }
+            if model.max_output_tokens == 0 {
+                model.max_output_tokens = row.max_output_tokens().unwrap_or(0);
+            }
+            let source =
+                Source { what: "price".into(), url: price.source.clone(), date: price.as_of.clone() };
+            if !model.sources.contains(&source) {
+                model.sources.push(source);
+            }
+            model.prices.push(price);
+        }
+        Ok(models)
+    }
+
+    /// Adds the models of a TOML text, or changes fields of known ones; returns their ids.
+    ///
+    /// # Errors
+    ///
+    /// Names `origin`, line and field.
+    pub fn add_toml(&mut self, text: &str, origin: &str) -> Result<Vec<String>> {
+        let file: ModelFile = parse(text, origin)?;
+        let mut ids = Vec::new();
+        for raw in &file.model {
+            let id = normalise_id(&raw.id);
+            let mut model = match (&raw.like, self.position(&id)) {
+                (Some(like), _) => self.get(like)?.clone(),
+                (None, Some(at)) => self.models[at].clone(),
+                (None, None) => blank(),
+            };
+            if model.id != id {
+                model.id = id.clone();
+                model.aliases = Vec::new();
+                model.seed = seed(&id);
+            }
+            for layer in [&file.defaults, &raw.fields] {
+                layer.apply(&mut model, &format!("{origin}, model `{}`", raw.id))?;
+            }
+            match self.position(&id) {
+                Some(at) => self.models[at] = model,
+                None => self.models.push(model),
+            }
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+
+    /// The model of an id or alias.
+    ///
+    /// # Errors
+    ///
+    /// Unknown ids, with the nearest known one.
+    pub fn get(&self, id: &str) -> Result<&ModelSpec> {
+        match self.position(&normalise_id(id)) {
+            Some(at) => Ok(&self.models[at]),
+            None => Err(Error::unknown("model", id, self.models.iter().map(|m| m.id.as_str()))),
+        }
+    }
+
+    /// The model a user asked to simulate.
+    ///
+    /// # Errors
+    ///
+    /// Unknown ids, and models whose cache is not simulated.
+    pub fn get_simulated(&self, id: &str) -> Result<&ModelSpec> {
+        let model = self.get(id)?;
+        if model.is_simulated() {
+            return Ok(model);
+        }
+        Err(Error::Config {
+            origin: format!("model `{id}`"),
+            reason: format!(
+                "its price is known but its cache is not simulated; use a Claude model such as {SUBSTITUTE}"
+            ),
+        })
+    }
+
+    /// The model of a recording: itself where it can be simulated, else the substitute.
+    ///
+    /// # Errors
+    ///
+    /// Only if a user's file made the substitute unusable.
+    pub fn resolve(&self, id: &str) -> Result<Resolved<'_>> {
+        match self.get_simulated(id) {
+            Ok(model) => Ok(Resolved { model, substituted: false }),
+            Err(_) => Ok(Resolved { model: self.get_simulated(SUBSTITUTE)?, substituted: true }),
+        }
+    }
+
+    /// All models, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &ModelSpec> {
+        self.models.iter()
+    }
+
+    fn position(&self, id: &str) -> Option<usize> {
+        let by_id = self.models.iter().position(|m| m.id.eq_ignore_ascii_case(id));
+        by_id.or_else(|| self.models.iter().position(|m| m.aliases.iter().any(|a| a == id)))
+    }
+}
+
+fn seed(id: &str) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(id.as_bytes())
+}
+
+fn parse<'de, T: Deserialize<'de>>(text: &'de str, origin: &str) -> Result<T> {
+    toml::from_str(text).map_err(|e| {
+        let line = e.span().map_or(0, |span| text[..span.start].matches('\n').count() as u64 + 1);
+        Error::Input { path: origin.into(), line, reason: e.message().to_owned() }
+    })
+}
+
+fn blank() -> ModelSpec {
+    ModelSpec {
+        id: String::new(),
+        aliases: Vec::new(),
+        vendor: String::new(),
+        tokenizer: Tokenizer::ClaudeNewer,
+        window_tokens: 0,
+        max_output_tokens: 0,
+        adaptive_thinking: false,
+        server_editing: false,
+        server_compaction: false,
+        cache: None,
+        thinking: ThinkingRetention::KeepAll,
+        binding: Binding::None,
+        reads: vec!["*".into()],
+        reads_not: Vec::new(),
+        overflow: OverflowStyle::Anthropic,
+        prices: PriceTable::default(),
+        sources: Vec::new(),
+        seed: 0,
+    }
+}
+
+fn priced_only(id: &str, vendor: &Vendor) -> ModelSpec {
+    ModelSpec {
+        id: id.to_owned(),
+        vendor: vendor.id.clone(),
+        tokenizer: vendor.tokenizer,
+        overflow: vendor.overflow,
+        seed: seed(id),
+        ..blank()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VendorFile {
+    vendor: Vec<Vendor>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Vendor {
+    id: String,
+    tokenizer: Tokenizer,
+    overflow: OverflowStyle,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelFile {
+    #[serde(default)]
+    defaults: Fields,
+    #[serde(default)]
+    model: Vec<RawModel>,
+}
+
+/// One `[[model]]`: its id, the model it is like, and the fields in which it differs.
+#[derive(Debug)]
+struct RawModel {
+    id: String,
+    like: Option<String>,
+    fields: Fields,
+}
+
+macro_rules! model_fields {
+    ($($(#[$attr:meta])* $name:ident: $type:ty,)*) => {
+        /// Fields of a model, each optional: a layer over another.
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields { $($(#[$attr])* $name: Option<$type>,)* }
+
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct RawModelFields { id: String, like: Option<String>, $($(#[$attr])* $name: Option<$type>,)* }
+
+        impl From<RawModelFields> for RawModel {
+            fn from(raw: RawModelFields) -> RawModel {
+                RawModel { id: raw.id, like: raw.like, fields: Fields { $($name: raw.$name,)* } }
+            }
+        }
+    };
+}
+
+model_fields! {
+    aliases: Vec<String>,
+    vendor: String,
+    tokenizer: Tokenizer,
+    window_tokens: u64,
+    max_output_tokens: u64,
+    adaptive_thinking: bool,
+    server_editing: bool,
+    server_compaction: bool,
+    thinking: ThinkingRetention,
+    binding: Binding,
+    reads: Vec<String>,
+    reads_not: Vec<String>,
+    overflow: OverflowStyle,
+    cache: CacheFields,
+    price: PriceFields,
+    source: Vec<Source>,
+}
+
+impl<'de> Deserialize<'de> for RawModel {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        RawModelFields::deserialize(deserializer).map(RawModel::from)
+    }
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CacheFields {
+    minimum_tokens: Option<u64>,
+    lookback_positions: Option<u32>,
+    max_markers: Option<u32>,
+    short_ttl_ms: Option<i64>,
+    long_ttl_ms: Option<i64>,
+    refresh: Option<Refresh>,
+    image_toggle_invalidates: Option<ImageToggle>,
+    parameters_invalidate: Option<ParametersLevel>,
+    ttft_ms: Option<u32>,
+}
+
+/// A price in USD per million tokens.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceFields {
+    input: f64,
+    output: f64,
+    cache_read: Option<f64>,
+    cache_write_short: Option<f64>,
+    cache_write_long: Option<f64>,
+    long: Option<LongPrice>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LongPrice {
+    above_prompt_tokens: u64,
+    #[serde(default)]
+    inclusive: bool,
+    input: f64,
+    output: f64,
+    cache_read: Option<f64>,
+    cache_write_short: Option<f64>,
+    cache_write_long: Option<f64>,
+}
+
+impl Fields {
+    fn apply(&self, model: &mut ModelSpec, origin: &str) -> Result<()> {
+        fn set<T: Clone>(field: &mut T, value: &Option<T>) {
+            if let Some(value) = value {
+                *field = value.clone();
+            }
+        }
+        set(&mut model.aliases, &self.aliases);
+        set(&mut model.vendor, &self.vendor);
+        set(&mut model.tokenizer, &self.tokenizer);
+        set(&mut model.window_tokens, &self.window_tokens);
+        set(&mut model.max_output_tokens, &self.max_output_tokens);
+        set(&mut model.adaptive_thinking, &self.adaptive_thinking);
+        set(&mut model.server_editing, &self.server_editing);
+        set(&mut model.server_compaction, &self.server_compaction);
+        set(&mut model.thinking, &self.thinking);
+        set(&mut model.binding, &self.binding);
+        set(&mut model.reads, &self.reads);
+        set(&mut model.reads_not, &self.reads_not);
+        set(&mut model.overflow, &self.overflow);
+        if let Some(cache) = &self.cache {
+            model.cache = Some(cache.over(model.cache, origin)?);
+        }
+        if let Some(price) = &self.price {
+            model.prices = PriceTable::new(vec![price.price(origin)?]);
+        }
+        model.sources.extend(self.source.iter().flatten().cloned());
+        Ok(())
+    }
+}
+
+impl CacheFields {
+    fn over(&self, base: Option<CacheSpec>, origin: &str) -> Result<CacheSpec> {
+        let missing = |field: &str| Error::Config {
+            origin: origin.to_owned(),
+            reason: format!("cache.{field} is missing; give it, or name a model to start from with `like`"),
+        };
+        macro_rules! field {
+            ($name:ident) => {
+                self.$name.or(base.map(|b| b.$name)).ok_or_else(|| missing(stringify!($name)))?
+            };
+        }
+        let spec = CacheSpec {
+            minimum_tokens: field!(minimum_tokens),
+            lookback_positions: field!(lookback_positions),
+            max_markers: field!(max_markers),
+            short_ttl_ms: field!(short_ttl_ms),
+            long_ttl_ms: field!(long_ttl_ms),
+            refresh: field!(refresh),
+            image_toggle_invalidates: field!(image_toggle_invalidates),
+            parameters_invalidate: field!(parameters_invalidate),
+            ttft_ms: field!(ttft_ms),
+        };
+        if spec.lookback_positions == 0 || spec.short_ttl_ms <= 0 || spec.long_ttl_ms < spec.short_ttl_ms {
+            return Err(Error::Config {
+                origin: origin.to_owned(),
+                reason: "cache needs lookback_positions of at least 1 and 0 < short_ttl_ms <= long_ttl_ms"
+                    .into(),
+            });
+        }
+        Ok(spec)
+    }
+}
+
+impl PriceFields {
+    fn price(&self, origin: &str) -> Result<Price> {
+        let rates = |values: [Option<f64>; 5]| -> Result<Rates> {
+            let exact = |value: Option<f64>| match value {
+                None => Ok(None),
+                Some(usd) => exact_pusd(usd).map(Some).ok_or_else(|| Error::Config {
+                    origin: origin.to_owned(),
+                    reason: format!(
+                        "price {usd} is not a USD amount per million tokens with at most 6 decimals"
+                    ),
+                }),
+            };
+            let input = exact(values[0])?.unwrap_or(0);
+            Ok(Rates {
+                input,
+                output: exact(values[1])?.unwrap_or(0),
+                write_short: exact(values[2])?.unwrap_or(input),
+                write_long: exact(values[3])?.unwrap_or(input),
+                read: exact(values[4])?.unwrap_or(input),
+            })
+        };
+        let tier = match &self.long {
+            None => None,
+            Some(l) => Some(Tier {
+                above_prompt_tokens: l.above_prompt_tokens,
+                inclusive: l.inclusive,
+                rates: rates([
+                    Some(l.input),
+                    Some(l.output),
+                    l.cache_write_short,
+                    l.cache_write_long,
+                    l.cache_read,
+                ])?,
+            }),
+        };
+        Ok(Price {
+            rates: rates([
+                Some(self.input),
+                Some(self.output),
+                self.cache_write_short,
+                self.cache_write_long,
+                self.cache_read,
+            ])?,
+            tier,
+            from: None,
+            to: None,
+            as_of: String::new(),
+            source: origin.to_owned(),
+            notes: String::new(),
+        })
+    }
+}
+
+/// The float of a TOML file through its shortest decimal form, so that 0.1 is exactly 100,000.
+fn exact_pusd(usd: f64) -> Option<u64> {
+    price::parse_usd_per_mtok(&format!("{usd}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_files_are_whole() {
+        let models = Models::builtin().unwrap();
+        for model in models.iter().filter(|m| m.vendor == "anthropic") {
+            assert!(model.is_simulated(), "{}", model.id);
+            assert!(model.window_tokens >= 200_000 && model.max_output_tokens > 0, "{}", model.id);
+            assert!(!model.sources.is_empty(), "{}", model.id);
+        }
+        assert!(models.iter().filter(|m| m.vendor != "anthropic").all(|m| !m.is_simulated()));
+        let rows: usize = models.iter().map(|m| m.prices.rows().len()).sum();
+        assert_eq!(rows, price::BUILTIN_CSV.lines().count() - 1, "a row of the table belongs to no model");
+    }
+
+    #[test]
+    fn ids_resolve_or_name_the_nearest() {
+        let models = Models::builtin().unwrap();
+        assert_eq!(models.get("anthropic/claude-3-5-haiku-20241022").unwrap().id, "claude-haiku-3-5");
+        let slip = models.get("claude-opus-5-6").unwrap_err().to_string();
+        assert!(slip.contains("did you mean `claude-opus-5"), "{slip}");
+        let stand_in = models.resolve("some-model-of-2031").unwrap();
+        assert!(stand_in.substituted && stand_in.model.id == SUBSTITUTE);
+        assert!(models.resolve("gpt-5.4").unwrap().substituted);
+        assert!(!models.resolve("claude-sonnet-4-6[1m]").unwrap().substituted);
+        assert!(models.get_simulated("gpt-5.4").is_err());
+    }
+
+    #[test]
+    fn readers_follow_the_published_matrix() {
+        let models = Models::builtin().unwrap();
+        let reads = |reader: &str, producer: &str| {
+            models.get(reader).unwrap().can_read(models.get(producer).unwrap())
+        };
+        assert!(reads("claude-opus-5-5", "claude-opus-5") && !reads("claude-opus-5", "claude-opus-5-5"));
+        assert!(!reads("claude-opus-5-5", "claude-fable-5") && reads("claude-fable-5-1", "claude-opus-5-5"));
+        assert!(
+            !reads("claude-sonnet-5-5", "claude-opus-5") && reads("claude-sonnet-5-5", "claude-opus-4-8")
+        );
+        assert!(
+            reads("claude-haiku-5-5", "claude-haiku-5-5") && !reads("claude-haiku-5-5", "claude-haiku-4-5")
+        );
+        assert!(
+            !reads("claude-fable-5-1", "claude-fable-5-2") && reads("claude-mythos-5-2", "claude-fable-5-2")
+        );
+    }
+
+    #[test]
+    fn a_users_file_adds_and_overrides() {
+        let mut models = Models::builtin().unwrap();
+        let text = "[[model]]\nid = \"mine\"\nlike = \"claude-opus-5\"\ncache.minimum_tokens = 64\n\
+                    price = { input = 0.1, output = 2, cache_read = 0.01 }\n\
+                    [[model]]\nid = \"claude-opus-5-5\"\ncache.refresh = \"matched_only\"\n";
+        assert_eq!(models.add_toml(text, "my.toml").unwrap(), ["mine", "claude-opus-5-5"]);
+        let mine = models.get("mine").unwrap();
+        assert_eq!(mine.cache.unwrap().minimum_tokens, 64);
+        assert_eq!(mine.price(None).unwrap().rates.write_short, 100_000);
+        assert_ne!(mine.seed, models.get("claude-opus-5").unwrap().seed);
+        let changed = models.get("claude-opus-5-5").unwrap();
+        assert_eq!(changed.cache.unwrap().refresh, Refresh::MatchedOnly);
+        assert_eq!(changed.price(None).unwrap().rates.read, 200_000, "the built-in price stays");
+    }
+
+    #[test]
+    fn a_wrong_file_is_named_with_its_line() {
+        let mut models = Models::builtin().unwrap();
+        let error =
+            models.add_toml("[[model]]\nid = \"x\"\nwindow = 3\n", "my.toml").unwrap_err().to_string();
+        assert!(error.contains("my.toml, line 3") && error.contains("window_tokens"), "{error}");
+        let error = models.add_toml("[[model]]\nid = \"x\"\ncache.ttft_ms = 3\n", "my.toml").unwrap_err();
+        assert!(error.to_string().contains("cache.minimum_tokens is missing"), "{error}");
+        let error =
+            models.add_toml("[[model]]\nid = \"x\"\nlike = \"claude-opus-5-6\"\n", "my.toml").unwrap_err();
+        assert!(error.to_string().contains("did you mean"), "{error}");
+    }
+}

@@ -1,0 +1,405 @@
+//! The path of a conversation: for every block sent, what the cache and the binding check know up to
+//! there. Appending extends it, an edit truncates it, so a request costs what changed.
+//!
+//! Rules: spec/providers.md A2, A7, A8, B3; spec/decisions.md 1, 5, 6.
+//!
+//! # Divergence from the real API
+//!
+//! * The cache sees blocks, not bytes: two blocks are the same if kind and content hash are.
+//! * A thinking block the provider drops has no tokens but keeps its position, and the prefix differs from
+//!   one without it from there on.
+//! * Thinking that a model strips at a new user turn has no position at all.
+//! * Parameters lose the cache of messages (or everything) as a whole; which parameter does is the
+//!   caller's knowledge.
+
+use super::binding::{BOUND_START, Behaviour, Bound, Place, Prefix, Records};
+use super::cache::{Entry, Store, mix};
+use super::model::{CacheSpec, ImageToggle, ModelSpec, ParametersLevel, ThinkingRetention};
+use super::{ChangedPart, NO_LINK, Request, SentBlock, SentKind};
+use crate::cause::Cause;
+
+/// State after a block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    /// Cache chain up to and including the block.
+    pub(crate) chain: u64,
+    /// Binding chain of messages.
+    pub(crate) bound: u64,
+    /// Prompt tokens.
+    pub(crate) tokens: u64,
+    /// Number of positions.
+    pub(crate) position: u32,
+    /// Last accepted thinking, or [`NO_LINK`].
+    pub(crate) accepted: u32,
+}
+
+/// A cache entry at a block of the path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cached {
+    pub(crate) index: u32,
+    pub(crate) position: u32,
+    pub(crate) entry: Entry,
+}
+
+/// What a path is evaluated with, besides its request.
+pub(crate) struct Scene<'a> {
+    pub(crate) model: &'a ModelSpec,
+    pub(crate) spec: &'a CacheSpec,
+    pub(crate) behaviour: Behaviour,
+    /// Models that made the thinking of the conversation, by [`Bound::producer`].
+    pub(crate) producers: &'a [&'a ModelSpec],
+    /// Index of `model` among them; `None` where nothing is to be learned (a call aside).
+    pub(crate) producer: Option<u32>,
+}
+
+/// Why evaluation stopped.
+#[derive(Debug, Clone)]
+pub(crate) enum Refused {
+    /// Thinking at this block fails the prefix check.
+    Binding { index: usize, changed: ChangedPart, explanation: String },
+    /// Thinking at this block is not what it was.
+    Altered { index: usize },
+}
+
+/// The blocks of the last call as evaluated.
+#[derive(Debug, Default)]
+pub(crate) struct Path {
+    pub(crate) nodes: Vec<Node>,
+    /// Entries on the path, ascending.
+    pub(crate) cached: Vec<Cached>,
+    /// Indexes of dropped thinking, ascending.
+    pub(crate) dropped: Vec<u32>,
+    /// Indexes of thinking that fails the prefix check, dropped or not.
+    pub(crate) failing: Vec<u32>,
+    /// Blocks in front of the messages.
+    prefix_len: usize,
+    pub(crate) prefix: Prefix,
+    behaviour: Behaviour,
+    origin: Origin,
+    images: Vec<u32>,
+    /// Thinking before this block is stripped.
+    turn_start: usize,
+    /// What this call taught about thinking: index, id, and what was known before.
+    learned: Vec<(usize, u32, Option<Bound>)>,
+}
+
+/// What a prefix depends on besides its blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Origin {
+    model: u64,
+    params: u64,
+    images: u64,
+}
+
+impl Path {
+    pub(crate) fn clear(&mut self) {
+        self.nodes.clear();
+        self.cached.clear();
+        self.dropped.clear();
+        self.failing.clear();
+        self.images.clear();
+        self.learned.clear();
+        self.prefix_len = 0;
+        self.turn_start = 0;
+        self.origin = Origin::default();
+    }
+
+    /// Forgets the path from `len` on; its entries go to the store.
+    pub(crate) fn truncate(&mut self, len: usize, store: &mut Store, at_ms: i64) {
+        if len >= self.nodes.len() {
+            return;
+        }
+        while let Some(last) = self.cached.pop_if(|c| c.index as usize >= len) {
+            if last.entry.is_live(at_ms) {
+                store.put(self.nodes[last.index as usize].chain, last.entry, at_ms);
+            }
+        }
+        self.nodes.truncate(len);
+        for list in [&mut self.dropped, &mut self.failing, &mut self.images] {
+            list.truncate(list.partition_point(|&i| (i as usize) < len));
+        }
+    }
+
+    /// Undoes what this call taught, because it was refused.
+    pub(crate) fn unlearn(&mut self, records: &mut Records, store: &mut Store, at_ms: i64) {
+        if let Some(&(first, _, _)) = self.learned.first() {
+            self.truncate(first, store, at_ms);
+        }
+        for (_, id, before) in self.learned.drain(..).rev() {
+            match before {
+                Some(bound) => records.insert(id, bound),
+                None => records.remove(id),
+            }
+        }
+    }
+
+    /// Keeps what this call taught, because it was served.
+    pub(crate) fn learn(&mut self) {
+        self.learned.clear();
+    }
+
+    /// Makes the path that of `request`. Returns where the provider itself made it diverge from the last
+    /// call, if below `request.changed_from`.
+    pub(crate) fn sync(
+        &mut self,
+        scene: &Scene<'_>,
+        request: &Request<'_>,
+        records: &mut Records,
+        store: &mut Store,
+    ) -> Result<Option<(usize, Cause)>, Refused> {
+        let edited = request.changed_from.min(self.nodes.len()).min(request.blocks.len());
+        let own_cut = self.own_cut(scene, request, edited);
+        let from = own_cut.map_or(edited, |(cut, _)| cut.min(edited));
+        self.truncate(from, store, request.at_ms);
+        if from < self.prefix_len || self.nodes.is_empty() {
+            self.prefix_len = request.blocks.iter().take_while(|b| b.kind.is_prefix()).count();
+            self.prefix = Prefix::of(&request.blocks[..self.prefix_len]);
+        }
+        self.extend(scene, request, edited, records, store)?;
+        Ok(own_cut)
+    }
+
+    /// Where parameters, images, stripping or another way of treating failing thinking make the kept part
+    /// of the path invalid: the first such block and the cause.
+    fn own_cut(&mut self, scene: &Scene<'_>, request: &Request<'_>, edited: usize) -> Option<(usize, Cause)> {
+        let origin = Origin {
+            model: scene.model.seed,
+            params: request.params.messages_key,
+            images: self.count_images(scene.spec.image_toggle_invalidates, request, edited),
+        };
+        let before = std::mem::replace(&mut self.origin, origin);
+        let all_params = scene.spec.parameters_invalidate == ParametersLevel::All;
+        let turn = match scene.model.thinking {
+            ThinkingRetention::KeepAll => None,
+            ThinkingRetention::CurrentTurn => self.move_turn(request.blocks, edited),
+        };
+        let behaviour = std::mem::replace(&mut self.behaviour, scene.behaviour);
+        let failing = self.failing.first().filter(|_| behaviour != scene.behaviour).map(|&i| i as usize);
+        let cuts = [
+            (origin.model != before.model).then_some((0, Cause::PrefixModel)),
+            (origin.params != before.params)
+                .then_some((if all_params { 0 } else { self.prefix_len }, Cause::PrefixParameters)),
+            (origin.images != before.images).then_some((self.prefix_len, Cause::PrefixImage)),
+            turn.map(|at| (at, Cause::PrefixThinking)),
+            failing.map(|at| (at, Cause::PrefixThinking)),
+        ];
+        cuts.into_iter().flatten().filter(|(at, _)| *at < edited).min_by_key(|(at, _)| *at)
+    }
+
+    /// What the cache of messages depends on of the images in the request.
+    fn count_images(&self, toggle: ImageToggle, request: &Request<'_>, edited: usize) -> u64 {
+        if toggle == ImageToggle::Never {
+            return 0;
+        }
+        let kept = self.images.partition_point(|&i| (i as usize) < edited);
+        let new = request.blocks[edited..].iter().filter(|b| b.kind == SentKind::Image).count();
+        let count = (kept + new) as u64;
+        if toggle == ImageToggle::First { count.min(1) } else { count }
+    }
+
+    /// Moves the start of the current turn; returns the first kept block it changes.
+    fn move_turn(&mut self, blocks: &[SentBlock], edited: usize) -> Option<usize> {
+        let speaks = |i: &usize| matches!(blocks[*i].kind, SentKind::Text | SentKind::Image);
+        let old = self.turn_start;
+        let appended = (edited..blocks.len()).rev().find(speaks);
+        let kept = || if old < edited { Some(old) } else { (0..edited).rev().find(speaks) };
+        let start = appended.or_else(kept).unwrap_or(0);
+        self.turn_start = start;
+        let (low, high) = (old.min(start), old.max(start).min(edited));
+        (low..high).find(|&i| blocks[i].kind == SentKind::Thinking)
+    }
+
+    fn extend(
+        &mut self,
+        scene: &Scene<'_>,
+        request: &Request<'_>,
+        edited: usize,
+        records: &mut Records,
+        store: &mut Store,
+    ) -> Result<(), Refused> {
+        let blocks = request.blocks;
+        let from = self.nodes.len();
+        let mut node = self.nodes.last().copied().unwrap_or(Node {
+            chain: self.root(scene.spec),
+            bound: BOUND_START,
+            tokens: 0,
+            position: 0,
+            accepted: NO_LINK,
+        });
+        let look_up = !store.is_empty();
+        self.nodes.reserve(blocks.len() - from);
+        for (index, block) in blocks.iter().enumerate().skip(from) {
+            if index == self.prefix_len {
+                node.chain = self.messages_start(node.chain, scene.spec);
+            }
+            let mut tag = block.kind as u64;
+            let mut tokens = block.tokens;
+            match block.kind {
+                SentKind::Thinking => {
+                    if index < self.turn_start && scene.model.thinking == ThinkingRetention::CurrentTurn {
+                        self.nodes.push(node);
+                        continue;
+                    }
+                    if self.judge(scene, request, index, &mut node, edited, records)? {
+                        tag |= DROPPED;
+                        tokens = 0;
+                    }
+                }
+                _ if block.deferred => {
+                    self.nodes.push(node);
+                    continue;
+                }
+                SentKind::Image => {
+                    self.images.push(index as u32);
+                    node.bound = mix(node.bound, block.hash, tag);
+                }
+                _ if index < self.prefix_len => {}
+                _ => node.bound = mix(node.bound, block.hash, tag),
+            }
+            node.chain = if block.placeholder {
+                mix(node.chain, u64::from(block.tokens), tag | PLACEHOLDER)
+            } else {
+                mix(node.chain, block.hash, tag)
+            };
+            node.tokens += u64::from(tokens);
+            node.position += 1;
+            self.nodes.push(node);
+            if look_up && let Some(entry) = store.take(node.chain) {
+                self.cached.push(Cached { index: index as u32, position: node.position, entry });
+            }
+        }
+        Ok(())
+    }
+
+    /// Chain before the first block.
+    fn root(&self, spec: &CacheSpec) -> u64 {
+        let all = spec.parameters_invalidate == ParametersLevel::All;
+        mix(self.origin.model, if all { self.origin.params } else { 0 }, ROOT)
+    }
+
+    /// Chain before the first message.
+    fn messages_start(&self, chain: u64, spec: &CacheSpec) -> u64 {
+        let all = spec.parameters_invalidate == ParametersLevel::All;
+        mix(chain, if all { 0 } else { self.origin.params }, MESSAGES + self.origin.images)
+    }
+
+    /// Runs the checks on a thinking block; whether it is dropped. Sets what counts as accepted after it.
+    fn judge(
+        &mut self,
+        scene: &Scene<'_>,
+        request: &Request<'_>,
+        index: usize,
+        node: &mut Node,
+        edited: usize,
+        records: &mut Records,
+    ) -> Result<bool, Refused> {
+        let block = &request.blocks[index];
+        if block.link == NO_LINK {
+            return Ok(false);
+        }
+        let here = Place { prefix: self.prefix, messages: node.bound, predecessor: node.accepted };
+        let Some(bound) = records.get_mut(block.link) else {
+            if let Some(producer) = scene.producer {
+                records.insert(block.link, Bound::as_seen(here, producer, block.hash));
+                self.learned.push((index, block.link, None));
+            }
+            node.accepted = block.link;
+            return Ok(false);
+        };
+        if bound.content.is_some_and(|content| content != block.hash) {
+            return Err(Refused::Altered { index });
+        }
+        if bound.content.is_none() && scene.producer.is_some() {
+            self.learned.push((index, block.link, Some(*bound)));
+            bound.content = Some(block.hash);
+        }
+        let producer = scene.producers[bound.producer as usize];
+        if producer.seed != scene.model.seed && !scene.model.can_read(producer) {
+            self.dropped.push(index as u32);
+            node.accepted = block.link;
+            return Ok(true);
+        }
+        if scene.behaviour == Behaviour::Skip {
+            node.accepted = block.link;
+            return Ok(false);
+        }
+        let mut tried = *bound;
+        if !bound.settled
+            && self.settle(&mut tried, request.blocks, index, here.messages)
+            && scene.producer.is_some()
+        {
+            self.learned.push((index, block.link, Some(*bound)));
+            *bound = tried;
+        }
+        let changed_message = request.blocks[edited.min(request.blocks.len() - 1)].message;
+        let failed = tried.check(&here, changed_message);
+        bound.note_changed(&tried);
+        match (failed, scene.behaviour) {
+            (Some(changed), Behaviour::Reject) => {
+                return Err(Refused::Binding { index, changed, explanation: tried.explain(changed) });
+            }
+            (Some(_), Behaviour::Drop) => {
+                self.failing.push(index as u32);
+                self.dropped.push(index as u32);
+                return Ok(true);
+            }
+            (Some(_), _) => self.failing.push(index as u32),
+            (None, _) => {}
+        }
+        node.accepted = block.link;
+        Ok(false)
+    }
+
+    /// Learns what the response itself holds before a block of it: the assistant content between the end
+    /// of the request it answers and the block.
+    fn settle(&self, bound: &mut Bound, blocks: &[SentBlock], index: usize, here: u64) -> bool {
+        let base = bound.place.messages;
+        let mut at = index;
+        loop {
+            let before = if at == 0 { BOUND_START } else { self.nodes[at - 1].bound };
+            if before == base {
+                bound.place.messages = here;
+                bound.settled = true;
+                return true;
+            }
+            if at == 0 || !blocks[at - 1].kind.is_assistant() {
+                return false;
+            }
+            at -= 1;
+        }
+    }
+
+    /// Fills the stack anew from the store, after other conversations used it.
+    pub(crate) fn adopt(&mut self, store: &mut Store) {
+        let mut position = 0;
+        for (index, node) in self.nodes.iter().enumerate() {
+            if node.position > position
+                && let Some(entry) = store.take(node.chain)
+            {
+                self.cached.push(Cached { index: index as u32, position: node.position, entry });
+            }
+            position = node.position;
+        }
+    }
+
+    /// Moves every entry to the store.
+    pub(crate) fn spill(&mut self, store: &mut Store, at_ms: i64) {
+        for cached in self.cached.drain(..) {
+            store.put(self.nodes[cached.index as usize].chain, cached.entry, at_ms);
+        }
+    }
+
+    /// The entry at exactly this block.
+    pub(crate) fn cached_at(&self, index: u32) -> Option<usize> {
+        // Markers on tools and system stand at the bottom, the newest at the top: look there first.
+        if let Some(at) = self.cached.iter().take(4).position(|c| c.index == index) {
+            return Some(at);
+        }
+        self.cached.binary_search_by_key(&index, |c| c.index).ok()
+    }
+}
+
+const ROOT: u64 = 64;
+const MESSAGES: u64 = 65;
+const PLACEHOLDER: u64 = 8;
+const DROPPED: u64 = 16;

@@ -1,0 +1,522 @@
+//! Mechanisms of client-side strategies: each evaluates an input on the library and gives every field the
+//! vectors may expect. What is compared, the harness decides.
+
+use ctxsim::policy::interpreter::{Interpreter, fires};
+use ctxsim::policy::laws::{self, Facts, StubLaw};
+use ctxsim::policy::plan::{Plan, StubPlan, StubTokens};
+use ctxsim::policy::strategy::{Action, OffloadRule, Rule, StubSize, SummarizeRule, SummaryInput};
+use ctxsim::policy::summarize::transcript_utf16;
+use ctxsim::policy::view::{Stored, SummaryMessage, View};
+use ctxsim::policy::{ParamValue, Policy, PolicyConfig, PolicySpec, Strategy};
+use ctxsim::provider::{ModelSpec, Models};
+use ctxsim::sim::context::Context;
+use serde_json::{Value, json};
+
+use super::conversation::{Conversation, messages, text};
+
+/// What a vector's numbers depend on besides its input.
+pub struct Case<'a> {
+    pub preset: &'a str,
+    pub mechanism: &'a str,
+    pub input: &'a Value,
+    /// Values that a vector leaves out.
+    pub defaults: &'a Value,
+}
+
+/// Section of the agent's configuration that the options of a mechanism belong to.
+fn section(mechanism: &str) -> &str {
+    match mechanism.split(['.', '_']).next().unwrap_or("") {
+        "offload" => "offloadLimits",
+        "edit" => "contextEditing",
+        _ => "compaction",
+    }
+}
+
+impl Case<'_> {
+    fn get(&self, key: &str) -> &Value {
+        self.input.get(key).unwrap_or(&Value::Null)
+    }
+
+    fn list(&self) -> Vec<Value> {
+        messages(self.get("messages"))
+    }
+
+    fn conversation(&self, list: &[Value]) -> Conversation {
+        Conversation::new(list, self.defaults.get("call_args").unwrap_or(&Value::Null))
+    }
+
+    /// The preset with the vector's options, read as the agent's own configuration would be.
+    fn config(&self) -> PolicyConfig {
+        let mut pairs = Vec::new();
+        let options = self.get("options").as_object().cloned().unwrap_or_default();
+        let extra = self.input.get("keepRecentTurns").map(|v| ("keepRecentTurns".to_owned(), v.clone()));
+        for (key, value) in options.into_iter().chain(extra) {
+            pairs.push((format!("{}.{key}", section(self.mechanism)), param(&value)));
+        }
+        let spec: PolicySpec = self.preset.parse().unwrap();
+        spec.load(&pairs, &[]).unwrap()
+    }
+
+    fn model(&self) -> ModelSpec {
+        let models = Models::builtin().unwrap();
+        let id = self.input.get("model").and_then(Value::as_str).unwrap_or("claude-opus-5-5");
+        let mut model = models.get(id).unwrap().clone();
+        if let Some(window) = self.input.get("window").and_then(Value::as_u64) {
+            model.window_tokens = window;
+        }
+        model
+    }
+
+    fn strategy(&self) -> Strategy {
+        self.config().strategy(&self.model(), &Models::builtin().unwrap()).unwrap()
+    }
+}
+
+fn param(value: &Value) -> ParamValue {
+    match value {
+        Value::Bool(b) => ParamValue::Bool(*b),
+        Value::Number(n) => ParamValue::Int(n.as_i64().unwrap()),
+        Value::Array(list) => ParamValue::List(list.iter().map(|v| v.as_str().unwrap().to_owned()).collect()),
+        other => ParamValue::Text(other.as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+/// Evaluates one case; `None` for a mechanism that is not a client's.
+pub fn evaluate(case: &Case<'_>) -> Option<Value> {
+    Some(match case.mechanism {
+        "offload" => offload(case),
+        "offload.file_name" => {
+            let name = |k: &str| case.get(k).as_str().unwrap_or("").to_owned();
+            json!({"file_name": laws::offload_file_name(&name("tool"), &name("call_id"))})
+        }
+        "offload_then_edit" => offload_then_edit(case),
+        "edit.select" => edit_select(case),
+        "edit.stub_size" => edit_stub_size(case),
+        "edit.boundary" | "edit.trigger" => edit_measures(case),
+        "edit.sliding" => edit_sliding(case),
+        "edit.passes" => edit_passes(case),
+        "token_estimate" => token_estimate(case),
+        "compaction.trigger" => compaction_trigger(case),
+        "compaction.cut" => compaction_cut(case),
+        "compaction.run" => compaction_run(case),
+        "compaction.serialize" => compaction_serialize(case),
+        "defaults" => group_defaults(case),
+        "entries.replay" => super::client::entries(case),
+        "cache_markers" => super::client::cache_markers(case),
+        "wire" => super::client::wire(case),
+        _ => return None,
+    })
+}
+
+impl Case<'_> {
+    /// Exposed to the sibling module.
+    pub fn field(&self, key: &str) -> &Value {
+        self.get(key)
+    }
+
+    pub fn built(&self) -> (Vec<Value>, Conversation) {
+        let list = self.list();
+        let conversation = self.conversation(&list);
+        (list, conversation)
+    }
+
+    pub fn resolved(&self) -> Strategy {
+        self.strategy()
+    }
+
+    pub fn base_model(&self) -> ModelSpec {
+        self.model()
+    }
+
+    pub fn preset_config(&self) -> PolicyConfig {
+        self.config()
+    }
+}
+
+fn rule<'s>(strategy: &'s Strategy, id: &str) -> Option<(usize, &'s Rule)> {
+    strategy.rules.iter().enumerate().find(|(_, r)| r.id == id)
+}
+
+fn offload_rule(strategy: &Strategy) -> Option<(usize, &OffloadRule)> {
+    rule(strategy, "offload").and_then(|(i, r)| match &r.action {
+        Action::Offload(o) => Some((i, o)),
+        _ => None,
+    })
+}
+
+/// One result in a history of its own.
+fn single_result(case: &Case<'_>) -> (Vec<Value>, String, Vec<String>) {
+    let content = case.get("content").as_array().cloned().unwrap_or_default();
+    let texts: Vec<String> = content.iter().filter_map(|c| c.get("text")).map(text).collect();
+    let images: Vec<String> = content.iter().filter_map(|c| c.get("image_base64")).map(text).collect();
+    let mut message = json!({
+        "role": "tool_result", "id": case.get("call_id"), "tool": case.get("tool"),
+        "text": texts.concat(), "is_error": case.get("is_error"),
+    });
+    if !images.is_empty() {
+        message["image_base64"] = json!(images.concat());
+    }
+    (vec![message], texts.join("\n"), images)
+}
+
+fn offload(case: &Case<'_>) -> Value {
+    let (list, document, images) = single_result(case);
+    let mut conversation = case.conversation(&list);
+    let texts = case.get("content").as_array().into_iter().flatten().filter(|c| c.get("text").is_some()).count();
+    if let Some(parts) = conversation.session.result_parts.first_mut() {
+        parts.texts = u32::try_from(texts).unwrap();
+    }
+    let strategy = case.strategy();
+    let context = conversation.context(1);
+    let decided = offload_rule(&strategy)
+        .and_then(|(i, _)| Interpreter::new(&strategy, &conversation.session).at_tool_result(i, &context.view(), 0));
+    let fault = match case.get("fault").as_str() {
+        Some("write_failed") => Some(laws::WriteFault::Failed),
+        Some("aborted") => Some(laws::WriteFault::Aborted),
+        _ => None,
+    };
+    let name = |k: &str| case.get(k).as_str().unwrap_or("").to_owned();
+    let existing: Vec<String> =
+        case.get("existing_files").as_array().into_iter().flatten().map(|v| v.as_str().unwrap().to_owned()).collect();
+    let taken = |path: &str| existing.iter().any(|e| e == path || path.ends_with(&format!("/{e}")));
+    let path = laws::offload_path(&name("dir"), &name("tool"), &name("call_id"), &name("unique_suffix"), &taken);
+    let written = laws::written_path(path, fault);
+    let resolved: serde_json::Map<String, Value> = case
+        .config()
+        .resolved_params(&case.model())
+        .into_iter()
+        .filter_map(|(k, v)| Some((k.strip_prefix("offloadLimits.")?.to_owned(), json!(v))))
+        .collect();
+    let original_details = case.get("details").as_object().cloned().unwrap_or_default();
+    let (Some(_), Some(path)) = (decided, written) else {
+        return json!({"offloaded": false, "content_unchanged": true, "files_written": 0, "resolved": resolved,
+            "path": null, "is_error": case.get("is_error"), "details_contain": original_details});
+    };
+    let (_, rule) = offload_rule(&strategy).unwrap();
+    let units: Vec<u16> = document.encode_utf16().collect();
+    let kept = laws::excerpt(units.len() as u64, rule.keep_head, rule.keep_tail);
+    let middle = &units[usize::try_from(kept.head).unwrap()..units.len() - usize::try_from(kept.tail).unwrap()];
+    let lines = |part: &[u16]| if part.is_empty() { 0 } else { 1 + part.iter().filter(|u| **u == 10).count() as u64 };
+    let facts = Facts {
+        tool_utf16: name("tool").encode_utf16().count() as u64,
+        path_utf16: path.encode_utf16().count() as u64,
+        chars: units.len() as u64,
+        bytes: document.len() as u64,
+        lines: lines(&units),
+        limit: rule.limit,
+        omitted_chars: kept.omitted,
+        omitted_lines: lines(middle),
+        ..Facts::default()
+    };
+    let mut details = original_details;
+    details.insert("offloaded".into(), json!(true));
+    details.insert("path".into(), json!(path));
+    let mut kinds = vec!["text"];
+    kinds.resize(1 + images.len(), "image");
+    json!({
+        "offloaded": true, "path": path, "stub_chars": rule.stub.utf16(&facts) + kept.head + kept.tail,
+        "omitted_chars": kept.omitted, "omitted_lines": facts.omitted_lines, "head": kept.head, "tail": kept.tail,
+        "chars": facts.chars, "bytes": facts.bytes, "lines": facts.lines, "result_kinds": kinds, "images": images,
+        "is_error": case.get("is_error"), "details_contain": details, "content_unchanged": false, "files_written": 1,
+        "resolved": resolved,
+    })
+}
+
+fn offload_then_edit(case: &Case<'_>) -> Value {
+    let offloaded = offload(case);
+    let stub_chars = offloaded["stub_chars"].as_u64().unwrap();
+    let path = offloaded["path"].as_str().unwrap().to_owned();
+    let tool = case.get("tool").as_str().unwrap();
+    let facts = stub_facts(tool, stub_chars, false, &path);
+    let strategy = case.strategy();
+    let elision = edit_law(&strategy).utf16(&facts);
+    json!({"path": path, "offload_stub_chars": stub_chars, "elided_chars": stub_chars,
+        "elision_stub_chars": elision, "chars_saved": stub_chars - elision})
+}
+
+fn stub_facts(tool: &str, chars: u64, is_error: bool, path: &str) -> Facts {
+    Facts {
+        tool_utf16: tool.encode_utf16().count() as u64,
+        tool_json_utf16: 2 + ctxsim::session::compile::json_utf16(tool),
+        path_utf16: path.encode_utf16().count() as u64,
+        chars,
+        is_error,
+        ..Facts::default()
+    }
+}
+
+fn edit_law(strategy: &Strategy) -> StubLaw {
+    match rule(strategy, "edit").map(|(_, r)| &r.action) {
+        Some(Action::Stub(stub)) => match &stub.stub {
+            StubSize::Law(law) => law.clone(),
+            StubSize::Tokens(_) => panic!("a provider's placeholder has no law"),
+        },
+        _ => panic!("no edit rule"),
+    }
+}
+
+fn edit_stub_size(case: &Case<'_>) -> Value {
+    let facts = stub_facts(
+        case.get("tool").as_str().unwrap(),
+        case.get("chars").as_u64().unwrap(),
+        case.get("is_error").as_bool().unwrap_or(false),
+        case.get("path").as_str().unwrap_or(""),
+    );
+    json!({"stub_chars": edit_law(&case.strategy()).utf16(&facts)})
+}
+
+fn keep_recent_turns(case: &Case<'_>) -> i64 {
+    let params = case.config().resolved_params(&case.model());
+    match params.into_iter().find(|(k, _)| k == "contextEditing.keepRecentTurns") {
+        Some((_, ParamValue::Int(n))) => n,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn edit_measures(case: &Case<'_>) -> Value {
+    let (list, conversation) = case.built();
+    let context = conversation.context(list.len());
+    let view = context.view();
+    let strategy = case.strategy();
+    let fires = rule(&strategy, "edit").is_some_and(|(_, r)| fires(r, &view, 0));
+    json!({
+        "boundary": conversation.message_of(view.turn_boundary(keep_recent_turns(case))),
+        "fires": fires,
+        "total_tool_result_chars": view.tool_results_utf16,
+    })
+}
+
+fn edit_once(strategy: &Strategy, conversation: &Conversation, context: &Context<'_>) -> Option<StubPlan> {
+    let (index, _) = rule(strategy, "edit")?;
+    match Interpreter::new(strategy, &conversation.session).at_request(index, &context.view(), false) {
+        Some(Plan::Stub(plan)) => Some(plan),
+        _ => None,
+    }
+}
+
+fn edit_select(case: &Case<'_>) -> Value {
+    let (list, conversation) = case.built();
+    let mut context = conversation.context(list.len());
+    let mut strategy = case.strategy();
+    if let Some(fixed) = case.get("fixed_stub_chars").as_u64() {
+        for rule in &mut strategy.rules {
+            if let Action::Stub(stub) = &mut rule.action {
+                stub.stub = StubSize::Law(StubLaw { fixed, ..StubLaw::default() });
+            }
+        }
+    }
+    let mut actual = edit_measures(case);
+    let plan = edit_once(&strategy, &conversation, &context);
+    let stubs = plan.as_ref().map_or(&[][..], |p| &p.stubs);
+    let errors: Vec<bool> = stubs
+        .iter()
+        .map(|(b, _)| conversation.session.blocks.flags[*b as usize].has(ctxsim::session::Flags::ERROR))
+        .collect();
+    actual["elided_indexes"] = stubs.iter().map(|(b, _)| conversation.message_of(*b)).collect();
+    actual["elided_count"] = json!(stubs.len());
+    actual["chars_saved"] = json!(plan.as_ref().map_or(0, |p| p.saved));
+    actual["stub_chars"] = stubs
+        .iter()
+        .map(|(_, size)| match size {
+            StubTokens::Utf16(n) | StubTokens::Tokens(n) => *n,
+        })
+        .collect();
+    actual["is_error"] = json!(errors);
+    actual["result_kinds"] = stubs.iter().map(|_| vec!["text"]).collect();
+    if case.get("apply_twice").as_bool() == Some(true) {
+        if let Some(plan) = &plan {
+            context.apply_stubs(plan).unwrap();
+        }
+        let again = edit_once(&strategy, &conversation, &context);
+        actual["again"] = json!({
+            "elided_count": again.as_ref().map_or(0, |p| p.stubs.len()),
+            "chars_saved": again.as_ref().map_or(0, |p| p.saved),
+        });
+    }
+    actual
+}
+
+fn edit_sliding(case: &Case<'_>) -> Value {
+    let (list, conversation) = case.built();
+    let strategy = case.strategy();
+    let counts: Vec<usize> = (1..=list.len())
+        .map(|n| edit_once(&strategy, &conversation, &conversation.context(n)).map_or(0, |p| p.stubs.len()))
+        .collect();
+    json!({"elided_count_by_prefix": counts})
+}
+
+fn edit_passes(case: &Case<'_>) -> Value {
+    let (list, conversation) = case.built();
+    let strategy = case.strategy();
+    let mut interpreter = Interpreter::new(&strategy, &conversation.session);
+    let mut context = conversation.context(0);
+    let mut passes = Vec::new();
+    let mut shown = 0;
+    for (request, step) in conversation.session.steps.iter().enumerate() {
+        let until = conversation.message_of(step.input.end);
+        conversation.reveal(&mut context, shown..until);
+        shown = until;
+        if let Some((index, _)) = rule(&strategy, "edit") {
+            if let Some(Plan::Stub(plan)) = interpreter.at_request(index, &context.view(), false) {
+                context.apply_stubs(&plan).unwrap();
+                passes.push(pass(&list, &conversation, &plan, request + 1, until));
+            }
+        }
+        let answered = conversation.message_of(step.output.end);
+        conversation.reveal(&mut context, shown..answered);
+        shown = answered;
+    }
+    json!({
+        "pass_count": passes.len(),
+        "before_requests": passes.iter().map(|p| p["before_request"].clone()).collect::<Vec<_>>(),
+        "passes": passes,
+    })
+}
+
+fn pass(list: &[Value], conversation: &Conversation, plan: &StubPlan, request: usize, history: usize) -> Value {
+    let withheld: Vec<usize> = plan.withhold.clone().map_or_else(Vec::new, |range| {
+        (0..history)
+            .filter(|m| conversation.step_of[*m].is_some() && range.contains(&conversation.message_start[*m]))
+            .collect()
+    });
+    json!({
+        "before_request": request,
+        "elided_call_ids": plan.stubs.iter().map(|(b, _)| conversation.call_id(list, *b)).collect::<Vec<_>>(),
+        "elided_count": plan.stubs.len(),
+        "chars_saved": plan.saved,
+        "first_touched_index": conversation.message_of(plan.stubs[0].0),
+        "withheld_assistant_indexes": withheld,
+        "history_len": history,
+    })
+}
+
+fn per_message(conversation: &Conversation, strategy: &Strategy, view: &View<'_>) -> Vec<u64> {
+    let law = strategy.estimate.as_ref().unwrap();
+    conversation.message_start.iter().map(|start| view.message_size(law, view.message_at(*start)).tokens()).collect()
+}
+
+fn token_estimate(case: &Case<'_>) -> Value {
+    let (list, conversation) = case.built();
+    let context = conversation.context(list.len());
+    let strategy = case.strategy();
+    json!({
+        "estimate": context.view().estimate_tokens(strategy.estimate.as_ref().unwrap()),
+        "per_message_tokens": per_message(&conversation, &strategy, &context.view()),
+    })
+}
+
+fn compaction_trigger(case: &Case<'_>) -> Value {
+    let strategy = case.strategy();
+    let tokens = case.get("tokens").as_u64().unwrap();
+    let fires = rule(&strategy, "compact").is_some_and(|(_, r)| r.when.iter().any(|t| t.crossed(tokens)));
+    json!({"fires": fires})
+}
+
+/// What a manual compaction decides: its plan, if there is one.
+fn manual_plan<'s>(strategy: &'s Strategy, conversation: &Conversation, view: &View<'_>, manual: bool) -> Option<Plan<'s>> {
+    let (index, _) = rule(strategy, "compact")?;
+    Interpreter::new(strategy, &conversation.session).at_request(index, view, manual)
+}
+
+fn compaction_cut(case: &Case<'_>) -> Value {
+    let (list, conversation) = case.built();
+    let context = conversation.context(list.len());
+    let strategy = case.strategy();
+    let cut = match manual_plan(&strategy, &conversation, &context.view(), true) {
+        Some(Plan::Summarize(plan)) => conversation.message_of(plan.fold_to),
+        _ => 0,
+    };
+    json!({"cut": cut, "per_message_tokens": per_message(&conversation, &strategy, &context.view())})
+}
+
+fn compaction_serialize(case: &Case<'_>) -> Value {
+    let (list, conversation) = case.built();
+    let context = conversation.context(list.len());
+    let strategy = case.strategy();
+    let Some((_, Rule { action: Action::Summarize(SummarizeRule { input: SummaryInput::Transcript { law, .. }, .. }), .. })) =
+        rule(&strategy, "compact")
+    else {
+        panic!("no transcript");
+    };
+    let (utf16, parts) = transcript_utf16(law, &context.view(), 0..conversation.blocks());
+    json!({"chars": utf16 + laws::PART_SEPARATOR * parts.saturating_sub(1)})
+}
+
+fn compaction_run(case: &Case<'_>) -> Value {
+    let mut list = case.list();
+    let manual = case.get("mode").as_str() == Some("manual");
+    if manual && case.get("running").as_bool() == Some(true) {
+        return json!({"error": "busy", "messages_before": list.len(), "messages_after": list.len(), "compacted": false});
+    }
+    if let Some(prompt) = case.get("prompt").as_str() {
+        list.push(json!({"role": "user", "text": prompt}));
+    }
+    let conversation = case.conversation(&list);
+    let mut context = conversation.context(list.len());
+    let strategy = case.strategy();
+    let law = strategy.estimate.as_ref().unwrap();
+    let replies = usize::from(!case.get("reply").is_null());
+    let before = context.view().estimate_tokens(law);
+    let idle = json!({"compacted": false, "cut": 0, "summarizer_calls": 0, "messages_before": list.len(),
+        "messages_after": list.len(), "messages_after_run": list.len() + replies, "tokens_before": before,
+        "notice": "info", "events": []});
+    let plan = match manual_plan(&strategy, &conversation, &context.view(), manual) {
+        Some(Plan::Summarize(plan)) => plan,
+        Some(_) => return idle,
+        None => {
+            let mut silent = idle;
+            silent["notice"] = Value::Null;
+            return silent;
+        }
+    };
+    context.check_fold(&plan).unwrap();
+    let SummaryInput::Transcript { system_utf16, .. } = &plan.spec.input else { panic!("no transcript") };
+    let cut = conversation.message_of(plan.fold_to);
+    let mut actual = json!({
+        "compacted": true, "cut": cut, "messages_before": list.len(), "summarizer_calls": 1,
+        "tokens_before": plan.tokens_before, "folded_messages": plan.folded_messages,
+        "summarizer_prompt_chars": plan.prompt_utf16, "summarizer_system_chars": system_utf16,
+        "summarizer_max_output_tokens": plan.spec.max_output_tokens, "error": null,
+    });
+    if case.get("summarizer").as_str() == Some("error") {
+        actual["compacted"] = json!(false);
+        actual["notice"] = json!("error");
+        actual["tokens_after"] = json!(before);
+        actual["messages_after"] = json!(list.len());
+        actual["messages_after_run"] = json!(list.len() + replies);
+        actual["events"] = json!([{"kind": "compactionStart"},
+            {"kind": "compactionEnd", "summary_chars": 0, "tokens_before": before, "tokens_after": before}]);
+        return actual;
+    }
+    let summary = text(case.get("summary"));
+    let utf16 = u32::try_from(summary.encode_utf16().count()).unwrap();
+    let wrap = u32::try_from(plan.spec.wrap_utf16).unwrap();
+    let json_utf16 = u32::try_from(ctxsim::session::compile::json_utf16(&summary) + plan.spec.wrap_utf16
+        + plan.spec.wrap_json_escapes).unwrap();
+    context.fold(plan.fold_to, SummaryMessage { tokens: utf16 / 3, utf16: utf16 + wrap, json_utf16, hash: 1 }, false);
+    let after = context.view().sum_of_messages(law);
+    actual["tokens_after"] = json!(after);
+    actual["kept_messages"] = json!(list.len() - cut);
+    actual["messages_after"] = json!(1 + list.len() - cut);
+    actual["messages_after_run"] = json!(1 + list.len() - cut + replies);
+    actual["first_is_summary"] = json!(true);
+    actual["events"] = json!([{"kind": "compactionStart"},
+        {"kind": "compactionEnd", "summary_chars": utf16, "tokens_before": plan.tokens_before, "tokens_after": after}]);
+    actual
+}
+
+fn group_defaults(case: &Case<'_>) -> Value {
+    let of = case.get("of").as_str().unwrap();
+    let group = match of {
+        "context_editing" | "contextEditing" => "contextEditing",
+        "offload" | "offloadLimits" => "offloadLimits",
+        other => other,
+    };
+    case.config()
+        .resolved_params(&case.model())
+        .into_iter()
+        .filter_map(|(k, v)| Some((k.strip_prefix(group)?.strip_prefix('.')?.to_owned(), json!(v))))
+        .collect::<serde_json::Map<String, Value>>()
+        .into()
+}
+
