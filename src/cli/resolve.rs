@@ -129,9 +129,14 @@ fn binding_error(error: BindingError) -> policy::OnBindingError {
 pub fn load_models(files: &[std::path::PathBuf]) -> Result<Models, Failure> {
     let mut models = Models::builtin()?;
     for file in files {
-        models.add_file(file)?;
+        add_models(&mut models, file)?;
     }
     Ok(models)
+}
+
+fn add_models(models: &mut Models, file: &Path) -> Result<Vec<String>, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|source| Error::Io { path: file.to_owned(), source })?;
+    Ok(models.add_toml(&text, &file.display().to_string())?)
 }
 
 /// A `-m` is an id, or a file whose models are meant.
@@ -140,7 +145,7 @@ fn resolve_models(typed: &[String], models: &mut Models) -> Result<Vec<String>, 
     for name in typed {
         let path = Path::new(name);
         let found = match path.extension().is_some_and(|e| e == "toml") {
-            true => models.add_file(path)?,
+            true => add_models(models, path)?,
             false => vec![models.get_simulated(name)?.id.clone()],
         };
         for id in found {
