@@ -78,7 +78,7 @@ fn policy(preset: &Preset, format: Format, terminal: &Terminal) -> Outcome {
         terminal.print_bytes(&json::pretty(&value))?;
         return Ok(exit::DONE);
     }
-    let columns = [left("parameter"), right("default"), left("unit"), left("allowed"), left("meaning")];
+    let columns = [left("parameter"), left("default"), left("unit"), left("allowed"), left("meaning")];
     let mut grid = Grid::new(columns);
     for param in &preset.params {
         grid.rows.push(vec![

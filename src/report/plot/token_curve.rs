@@ -92,8 +92,14 @@ impl Series {
         Series { label: label.to_owned(), points: points.collect(), marks: marks.collect() }
     }
 
-    fn at(&self, request: u64) -> Option<&Point> {
-        let index = self.points.partition_point(|p| p.request < request);
+    /// Where a mark stands: what shortened the prompt at the height that the prompt had before, so that
+    /// it points at the drop; the rest at the request itself.
+    fn place_of(&self, mark: &Mark) -> Option<&Point> {
+        let index = self.points.partition_point(|p| p.request < mark.request);
+        let index = match mark.kind {
+            MarkKind::Pass | MarkKind::Compaction => index.saturating_sub(1),
+            MarkKind::Rejection | MarkKind::Stop => index,
+        };
         self.points.get(index.min(self.points.len().saturating_sub(1)))
     }
 }
@@ -175,9 +181,9 @@ impl TokenCurve {
         self.series.iter().flat_map(|s| &s.points).map(|p| p.prompt_tokens).max().unwrap_or(0)
     }
 
-    /// The window is in range when some prompt fills at least half of it.
+    /// The window is in range when some prompt fills at least two thirds of it.
     fn shows_window(&self) -> bool {
-        self.window_tokens > 0 && 2 * self.peak() >= self.window_tokens
+        self.window_tokens > 0 && 3 * self.peak() >= 2 * self.window_tokens
     }
 
     fn frame(&self, top: f64, width: f64, height: f64) -> Frame {
@@ -244,9 +250,11 @@ impl TokenCurve {
                 _ => canvas.dashed(&path, look.dashes, look.colour, look.width),
             }
         }
-        // Marks lie above all lines.
-        for (i, series) in self.series.iter().enumerate() {
-            draw_marks(canvas, frame, series, palette::look(i).colour);
+        // Marks lie above all lines, and rare ones above frequent ones.
+        let mut order: Vec<usize> = (0..self.series.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(self.series[i].marks.len()));
+        for i in order {
+            draw_marks(canvas, frame, &self.series[i], palette::look(i).colour);
         }
     }
 }
@@ -257,7 +265,7 @@ fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: RGBCo
         let gap = if marks().count() > MANY_MARKS { SPARSE_MARK_GAP } else { MARK_GAP };
         let mut last_x = f64::NEG_INFINITY;
         for mark in marks() {
-            let Some(point) = series.at(mark.request) else { continue };
+            let Some(point) = series.place_of(mark) else { continue };
             let (x, y) = (frame.x(point.request), frame.y(point.prompt_tokens));
             if x - last_x >= gap {
                 canvas.mark((x, y), kind.shape(), colour, 4.5);
