@@ -21,7 +21,7 @@ use crate::usage::Usage;
 pub const NONE: u32 = u32::MAX;
 
 /// What a block is. One block is one position of the prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockKind {
     /// Text typed by the user, or injected (see [`Flags::INJECTED`]).
@@ -200,7 +200,7 @@ pub struct ResultParts {
 }
 
 /// A tool of the session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Tool {
     /// Name as recorded.
     pub name: String,
@@ -218,16 +218,18 @@ pub struct Call {
 }
 
 /// A block in front of the conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PrefixBlock {
-    /// Keyed hash of the content.
+    /// Keyed hash of the content; in files 16 hex digits.
+    #[serde(with = "trace::hex")]
+    #[schemars(with = "String")]
     pub hash: u64,
     /// Its tokens.
     pub tokens: u32,
 }
 
 /// Everything in front of the conversation.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Prefix {
     /// Tool definitions, in order.
     pub tools: Vec<PrefixBlock>,
@@ -277,7 +279,7 @@ pub struct Event {
 }
 
 /// Kinds of events.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// The tool definitions become these.
@@ -287,7 +289,11 @@ pub enum EventKind {
     /// The recording goes on with another model.
     ModelChanged { model: String },
     /// A request parameter that is part of the cache key of messages changed (effort, tool choice).
-    ParametersChanged { hash: u64 },
+    ParametersChanged {
+        #[serde(with = "trace::hex")]
+        #[schemars(with = "String")]
+        hash: u64,
+    },
     /// The process was restarted: in-process knowledge is gone.
     Resumed,
     /// The user asked for a compaction.
@@ -303,7 +309,7 @@ pub enum EventKind {
 }
 
 /// Why blocks left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
     /// The user cleared the history.
@@ -317,7 +323,7 @@ pub enum DropReason {
 }
 
 /// Where a session comes from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Origin {
     /// Recording format, or `synthetic`.
     pub format: String,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Tool;
 
 /// Role of a tool (spec/decisions.md 16).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     Read,

@@ -16,7 +16,7 @@ pub use generation::{ThinkingRetention, thinking_retention};
 use serde::{Deserialize, Serialize};
 
 /// Tokenizer generation of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tokenizer {
     /// Claude up to 4.6.
@@ -28,7 +28,7 @@ pub enum Tokenizer {
 }
 
 /// Milli-tokens per UTF-16 unit, by class of block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Coefficients {
     pub text_milli: u32,
     pub tool_use_milli: u32,

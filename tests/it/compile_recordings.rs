@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use ctxsim::ingest::{self, Recording};
 use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
-use ctxsim::session::{EventKind, Session};
+use ctxsim::session::{DropReason, EventKind, Session, trace};
 
 use crate::prompt_totals::prompt_totals;
 
@@ -56,23 +56,38 @@ fn recorded_totals_are_met_until_the_first_undone_compaction() {
                 }
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let dropped = session.events.iter().filter(|e| {
+                matches!(e.kind, EventKind::BlocksDropped { reason: DropReason::Unexplained, .. })
+            });
             println!(
-                "{name} {} {}: {shown} of {} requests, prefix {} + {} + {}, {:?}",
-                session.id,
+                "{name} {}: {shown} of {} requests, prefix {}, {} unexplained drops, {:?}",
                 session.model,
                 session.steps.len(),
-                session.prefix.tools.iter().map(|b| b.tokens).sum::<u32>(),
-                session.prefix.system.iter().map(|b| b.tokens).sum::<u32>(),
-                session.prefix.injected.iter().map(|b| b.tokens).sum::<u32>(),
+                session.prefix.tokens(),
+                dropped.count(),
                 session.coefficients,
             );
-            for e in &session.events {
-                if !matches!(e.kind, EventKind::Resumed) {
-                    println!("   {e:?}");
-                }
-            }
         }
     }
     println!("{checked} requests checked");
-    assert!(wrong.is_empty(), "{} differ, first {:?}", wrong.len(), wrong.iter().map(|w|(w.0.file_name().unwrap().to_string_lossy().chars().take(7).collect::<String>(),w.1,w.2 as i64-w.3 as i64)).collect::<Vec<_>>());
+    assert!(wrong.is_empty(), "{} differ (recording, step, replayed, recorded): {wrong:?}", wrong.len());
+}
+
+#[test]
+fn recordings_come_back_from_their_traces() {
+    for path in recordings() {
+        let mut bytes = 0;
+        let (mut blocks, mut requests) = (0, 0);
+        for session in sessions(&path) {
+            let mut out = Vec::new();
+            trace::write(&session, &mut out).expect("a vector takes everything");
+            bytes += out.len();
+            blocks += session.blocks.len();
+            requests += session.steps.len();
+            let back = trace::read(out.as_slice(), &path).expect("what was written can be read");
+            assert!(back == session, "{} differs from its trace", path.display());
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        println!("{name}: {requests} requests, {blocks} blocks, {bytes} bytes of trace");
+    }
 }

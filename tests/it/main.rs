@@ -1,4 +1,7 @@
 //! The one integration-test binary.
 
+mod compile;
 mod compile_recordings;
 mod prompt_totals;
+mod trace;
+mod transcripts;

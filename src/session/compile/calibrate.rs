@@ -362,21 +362,30 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Drops old content until the new blocks have room; gives the room.
+    /// Drops old content until the new blocks have room; gives the room. Thinking and injected text go
+    /// as far as that takes; rounds only until the blocks are no longer much too small.
     fn shrink(&mut self, k: usize, grown: i64, estimate: u64, blocks: usize) -> i64 {
         let before = self.prompt;
-        let wanted = signed(estimate);
-        let smallest = blocks.try_into().unwrap_or(i64::MAX);
         let room = |walk: &Walk| grown + before - walk.prompt;
-        for force in [false, true] {
-            for class in [Class::Thinking, Class::Injected, Class::Round] {
-                while (!force && room(self) < wanted) || (force && room(self) < smallest) {
-                    let Some((range, tokens)) = self.oldest(class, k) else { break };
-                    if !force && room(self) + tokens > wanted {
-                        break;
-                    }
-                    self.drop_unexplained(k, range);
-                }
+        let wanted = signed(estimate);
+        for class in [Class::Thinking, Class::Injected, Class::Round] {
+            let enough = |room| match class {
+                Class::Round => !too_small(room, estimate, blocks),
+                Class::Thinking | Class::Injected => room >= wanted,
+            };
+            while !enough(room(self))
+                && let Some((range, tokens)) = self.oldest(class, k)
+                && room(self) + tokens <= wanted
+            {
+                self.drop_unexplained(k, range);
+            }
+        }
+        // Nothing more fits exactly: more than needed goes, and the new blocks grow instead.
+        for class in [Class::Thinking, Class::Injected, Class::Round] {
+            while room(self) < blocks.try_into().unwrap_or(i64::MAX)
+                && let Some((range, _)) = self.oldest(class, k)
+            {
+                self.drop_unexplained(k, range);
             }
         }
         room(self)
