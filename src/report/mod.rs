@@ -1,1 +1,15 @@
-//! From results to bytes.
+//! From results to bytes: pure functions, one per format, and the files they land in.
+
+pub mod csv;
+pub mod events;
+pub mod files;
+pub mod grid;
+pub mod json;
+pub mod markdown;
+pub mod plot;
+pub mod requests;
+pub mod results;
+pub mod table;
+pub mod wire;
+
+pub use results::{Cell, Recipe, RecipePolicy, Relative, ResultSet, Skipped, Total};

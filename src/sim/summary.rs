@@ -57,6 +57,18 @@ pub enum StopReason {
     InvalidRequest,
 }
 
+impl StopReason {
+    /// The name used in every output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::BindingRejection => "binding_rejection",
+            Self::RejectedAgain => "rejected_again",
+            Self::InvalidRequest => "invalid_request",
+        }
+    }
+}
+
 /// Result of one cell. Summarizer calls are in `summarizer` and `cost.summarizer` only.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {

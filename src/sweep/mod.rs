@@ -1,1 +1,8 @@
 //! Many cells: the only place with threads.
+
+pub mod corpus;
+pub mod runner;
+pub mod shard;
+
+pub use runner::{CellResult, Control, Detail, ModelChoice, Plan, Planned};
+pub use shard::Shard;

@@ -1,0 +1,366 @@
+//! What is typed. [`super::resolve`] says what it means.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Replays LLM-agent sessions through context strategies against a mock provider: cost, cache misses by
+/// cause, and token curves.
+#[derive(Debug, Parser)]
+#[command(name = "ctxsim", version, max_term_width = 110, after_help = ROOT_EXAMPLES)]
+pub struct Cli {
+    /// Print no notes and no progress
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more about what is read and written
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const ROOT_EXAMPLES: &str = "Examples:
+  ctxsim run scenarios/quickstart.toml
+  ctxsim simulate ~/.claude/projects -p none -p arcturn";
+
+/// Commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Do everything a scenario file asks for, into reports/<scenario>/
+    #[command(after_help = "Examples:
+  ctxsim run scenarios/quickstart.toml
+  ctxsim run scenarios/*.toml --out /tmp/studies --jobs 8")]
+    Run(RunArgs),
+    /// Compare strategies: one row per session, policy and model, and totals
+    #[command(after_help = "Examples:
+  ctxsim simulate session.jsonl -p none -p arcturn -p low=arcturn:minCharsPerPass=0
+  ctxsim simulate ~/.claude/projects --project api -m claude-opus-5-5 --format json > results.json
+
+Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are
+compared. The first policy is the baseline of the relative columns.")]
+    Simulate(SimulateArgs),
+    /// Write content-free traces of recordings: sizes and hashes, no text
+    #[command(after_help = "Examples:
+  ctxsim trace ~/.claude/projects/api -o traces
+  ctxsim trace session.jsonl -o share --anonymise")]
+    Trace(TraceArgs),
+    /// Show what is in a recording: steps, tokens, tools, gaps, largest results, events
+    #[command(after_help = "Examples:
+  ctxsim inspect session.jsonl
+  ctxsim inspect traces/ --format json")]
+    Inspect(InspectArgs),
+    /// List the policies, show one with its parameters, or check a policy file
+    #[command(after_help = "Examples:
+  ctxsim policies arcturn
+  ctxsim policies --check my-strategy.toml")]
+    Policies(PoliciesArgs),
+    /// List the models, or show one with its prices, window, cache rules and sources
+    #[command(after_help = "Examples:
+  ctxsim models
+  ctxsim models claude-opus-5-5 --format json")]
+    Models(ModelsArgs),
+    /// List the metrics that results and rules know
+    #[command(after_help = "Examples:
+  ctxsim metrics
+  ctxsim metrics --format csv > metrics.csv")]
+    Metrics(ListArgs),
+    /// List the recording formats that are read, and where agents keep their sessions
+    #[command(after_help = "Examples:
+  ctxsim formats
+  ctxsim formats --format markdown")]
+    Formats(ListArgs),
+    /// Draw one picture of a results folder
+    #[command(after_help = "Examples:
+  ctxsim plot reports/quickstart --kind token-curve -o curve.svg
+  ctxsim plot reports/quickstart --kind token-curve --session 0b1c2d -o curve.png")]
+    Plot(PlotArgs),
+    /// Print the JSON Schema of a file format
+    #[command(after_help = "Examples:
+  ctxsim schema scenario > scenario.schema.json
+  ctxsim schema results")]
+    Schema(SchemaArgs),
+    /// Print a shell's completion script
+    #[command(after_help = "Examples:
+  ctxsim completions bash > ~/.local/share/bash-completion/completions/ctxsim
+  ctxsim completions fish > ~/.config/fish/completions/ctxsim.fish")]
+    Completions(CompletionsArgs),
+}
+
+/// What to read.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Input")]
+pub struct InputArgs {
+    /// Files, folders (searched recursively), globs, or `-`; .gz and .zst too
+    #[arg(value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// Read as this format instead of looking at the content (see `ctxsim formats`)
+    #[arg(long, value_name = "NAME")]
+    pub input_format: Option<String>,
+    /// Only sessions that were active on or after this day (YYYY-MM-DD)
+    #[arg(long, value_name = "DATE")]
+    pub since: Option<String>,
+    /// Only files with this in the name of their folder
+    #[arg(long, value_name = "NAME")]
+    pub project: Option<String>,
+    /// Stop at the first bad file, with exit code 3
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// How recordings become sessions, and how many threads work.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Sessions")]
+pub struct SessionArgs {
+    /// Count tokens: `auto` (calibrated on the recording's own usage) or `chars:N` (N characters a token)
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub tokens: String,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "undo")]
+    pub recorded_compactions: Compactions,
+    /// Only this part of the sessions, by id: hash:i/n, 1 <= i <= n
+    #[arg(long, value_name = "hash:i/n")]
+    pub shard: Option<ctxsim::sweep::Shard>,
+    /// Threads; 0 means one per core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub jobs: usize,
+}
+
+/// `--recorded-compactions`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Compactions {
+    /// The history is what it would have been without them
+    Undo,
+    /// They happen as recorded
+    Keep,
+}
+
+/// What to run.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Strategies and models")]
+pub struct ReplayArgs {
+    /// A preset, a TOML file, or either with parameters: [LABEL=]NAME[:KEY=VALUE,...]
+    #[arg(short, long = "policy", value_name = "POLICY")]
+    pub policies: Vec<String>,
+    /// Set a parameter of every policy that has it
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Take parameters from an agent's own configuration file
+    #[arg(long, value_name = "FILE")]
+    pub agent_config: Vec<PathBuf>,
+    /// A model id, or a TOML file; default: the recording's own
+    #[arg(short, long = "model", value_name = "MODEL")]
+    pub models: Vec<String>,
+    /// More models, or other prices (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub models_file: Vec<PathBuf>,
+    /// Use the prices of this day (YYYY-MM-DD)
+    #[arg(long, value_name = "DATE")]
+    pub price_date: Option<String>,
+    /// For models whose thinking check depends on the account
+    #[arg(long, value_name = "KIND", default_value = "enforced")]
+    pub account: AccountKind,
+    /// When the provider refuses bound thinking; default: what the strategy does
+    #[arg(long, value_name = "WHAT")]
+    pub on_binding_error: Option<BindingError>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// `--account`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum AccountKind {
+    /// The provider checks that thinking matches its history
+    #[default]
+    Enforced,
+    /// It lets mismatches through
+    Unenforced,
+}
+
+/// `--on-binding-error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum BindingError {
+    /// Remove all thinking in the history, and retry once
+    Strip,
+    /// Ask the provider to drop the blocks that fail
+    DropBlock,
+    /// End the run
+    Fail,
+}
+
+/// Where results go.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: Format,
+    /// Write all files into this folder
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Overwrite a non-empty folder that ctxsim did not write
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `--format`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// results.json
+    Json,
+    /// One row per cell
+    Csv,
+    /// For a pull request
+    Markdown,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Scenario files
+    #[arg(value_name = "SCENARIO", required = true)]
+    pub scenarios: Vec<PathBuf>,
+    /// Threads; 0 means one per core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub jobs: usize,
+    /// Only this part of the sessions, by id: hash:i/n, 1 <= i <= n
+    #[arg(long, value_name = "hash:i/n")]
+    pub shard: Option<ctxsim::sweep::Shard>,
+    /// Stop at the first bad file, with exit code 3
+    #[arg(long)]
+    pub strict: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub replay: ReplayArgs,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Write one row per request to this CSV file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub requests: Option<PathBuf>,
+    /// Print every request of this session (its id, or how the id begins)
+    #[arg(long, value_name = "SESSION", help_heading = "Output")]
+    pub explain: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Folder of the traces
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Overwrite a non-empty folder that ctxsim did not write
+    #[arg(long)]
+    pub force: bool,
+    /// Hash contents with a random key that is kept nowhere, and number the sessions
+    #[arg(long)]
+    pub anonymise: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: Format,
+    /// How many of the largest results to show
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub largest: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct PoliciesArgs {
+    /// Show this policy
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Check a policy file
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    pub check: Option<PathBuf>,
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// Show this model
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// More models, or other prices (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub models_file: Vec<PathBuf>,
+    /// Show the prices of this day (YYYY-MM-DD)
+    #[arg(long, value_name = "DATE")]
+    pub price_date: Option<String>,
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ListArgs {
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct PlotArgs {
+    /// A folder written with --out or by `run`
+    #[arg(value_name = "RESULTS")]
+    pub results: PathBuf,
+    /// Which picture
+    #[arg(long, value_name = "KIND", default_value = "token-curve")]
+    pub kind: PlotKind,
+    /// Session to draw (its id, or how the id begins); default: the one with the most requests
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<String>,
+    /// The file, .svg or .png
+    #[arg(short, long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// `plot --kind`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlotKind {
+    /// Prompt tokens per request, one line per policy
+    TokenCurve,
+}
+
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Which file
+    #[arg(value_name = "WHAT")]
+    pub what: SchemaKind,
+}
+
+/// `schema`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaKind {
+    /// scenarios/*.toml
+    Scenario,
+    /// results.json
+    Results,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}

@@ -1,0 +1,297 @@
+//! `ctxsim policies`, `models`, `metrics` and `formats`.
+
+use std::fmt::Write as _;
+
+use ctxsim::policy::{Param, Preset, load_preset, preset_names};
+use ctxsim::provider::ModelSpec;
+use ctxsim::provider::price::{Date, Price, Rates};
+use ctxsim::report::grid::Grid;
+use ctxsim::report::{json, table};
+use ctxsim::{ingest, metrics};
+use serde_json::json;
+
+use super::args::{Format, ListArgs, ModelsArgs, PoliciesArgs};
+use super::exit::{self, Failure, Outcome};
+use super::output::Terminal;
+use super::resolve;
+
+fn left(title: &str) -> (String, bool) {
+    (title.to_owned(), false)
+}
+
+fn right(title: &str) -> (String, bool) {
+    (title.to_owned(), true)
+}
+
+/// `ctxsim metrics`.
+pub fn metrics(args: ListArgs, terminal: &Terminal) -> Outcome {
+    let mut grid = Grid::new([left("metric"), left("unit"), left("better"), left("meaning")]);
+    for m in metrics::METRICS {
+        grid.rows.push([m.name, m.unit, m.better.name(), m.doc].map(str::to_owned).to_vec());
+    }
+    terminal.print_grid(grid, args.format)?;
+    if args.format == Format::Table {
+        let causes: Vec<&str> = ctxsim::cause::Cause::ALL.iter().map(|c| c.name()).collect();
+        terminal.print(&format!("\n{{cause}} is one of {}.\n", causes.join(", ")))?;
+    }
+    Ok(exit::DONE)
+}
+
+/// `ctxsim formats`.
+pub fn formats(args: ListArgs, terminal: &Terminal) -> Outcome {
+    let mut grid = Grid::new([left("format"), left("files"), left("kept in"), left("what")]);
+    for f in ingest::FORMATS {
+        let files: Vec<String> = f.extensions.iter().map(|e| format!("*.{e}")).collect();
+        grid.rows.push(vec![f.name.to_owned(), files.join(" "), f.folders.join(" "), f.what.to_owned()]);
+    }
+    terminal.print_grid(grid, args.format)?;
+    Ok(exit::DONE)
+}
+
+/// `ctxsim policies`.
+pub fn policies(args: &PoliciesArgs, terminal: &Terminal) -> Outcome {
+    if let Some(file) = &args.check {
+        let preset = load_preset(&file.to_string_lossy())?;
+        let (name, count) = (&preset.name, preset.params.len());
+        terminal.print(&format!("{}: policy {name} is right, with {count} parameters\n", file.display()))?;
+        return Ok(exit::DONE);
+    }
+    if let Some(name) = &args.name {
+        return policy(&*load_preset(name)?, args.list.format, terminal);
+    }
+    let mut grid = Grid::new([left("policy"), right("parameters"), left("what"), left("version")]);
+    for name in preset_names() {
+        let preset = load_preset(name)?;
+        let count = preset.params.len().to_string();
+        grid.rows.push(vec![preset.name.clone(), count, preset.summary.clone(), preset.version.clone()]);
+    }
+    terminal.print_grid(grid, args.list.format)?;
+    Ok(exit::DONE)
+}
+
+fn policy(preset: &Preset, format: Format, terminal: &Terminal) -> Outcome {
+    if format == Format::Json {
+        let value = json!({
+            "name": preset.name, "version": preset.version, "summary": preset.summary,
+            "sources": preset.sources, "params": preset.params,
+        });
+        terminal.print_bytes(&json::pretty(&value))?;
+        return Ok(exit::DONE);
+    }
+    let columns = [left("parameter"), left("default"), left("unit"), left("allowed"), left("meaning")];
+    let mut grid = Grid::new(columns);
+    for param in &preset.params {
+        grid.rows.push(vec![
+            param.name.clone(),
+            default_of(param),
+            param.unit.clone(),
+            allowed(param),
+            param.doc.clone(),
+        ]);
+    }
+    if format != Format::Table {
+        terminal.print_grid(grid, format)?;
+        return Ok(exit::DONE);
+    }
+    let mut text = format!("{}: {}\n{}\n\n", preset.name, preset.summary, preset.version);
+    if !grid.rows.is_empty() {
+        text.push_str(&table::draw(grid, terminal.style));
+    }
+    if !preset.sources.is_empty() {
+        let _ = writeln!(text, "\nSources:");
+    }
+    for source in &preset.sources {
+        let _ = writeln!(text, "  {source}");
+    }
+    terminal.print(&text)?;
+    Ok(exit::DONE)
+}
+
+fn default_of(param: &Param) -> String {
+    match &param.default_if {
+        None => param.default.to_string(),
+        Some((ability, value)) => {
+            let ability = serde_json::to_value(ability).ok();
+            let words = ability.as_ref().and_then(|v| v.as_str()).unwrap_or_default().replace('_', " ");
+            format!("{} ({value} with {words})", param.default)
+        }
+    }
+}
+
+fn allowed(param: &Param) -> String {
+    match param.range {
+        Some((low, high)) => format!("{low} to {high}"),
+        None => param.choices.join(", "),
+    }
+}
+
+/// `ctxsim models`.
+pub fn models(args: &ModelsArgs, terminal: &Terminal) -> Outcome {
+    let models = resolve::load_models(&args.models_file)?;
+    let date = args.price_date.as_deref().map(str::parse::<Date>).transpose()?;
+    if let Some(name) = &args.name {
+        return model(models.get(name)?, date, args.list.format, terminal);
+    }
+    let columns = [
+        left("model"),
+        right("window"),
+        right("input"),
+        right("write 5m"),
+        right("write 1h"),
+        right("read"),
+        right("output"),
+        right("minimum"),
+        left("TTL"),
+        left("price of"),
+        left("simulated"),
+    ];
+    let mut grid = Grid::new(columns);
+    for (i, rank) in [(9, 1), (8, 2), (7, 3)] {
+        grid.columns[i].rank = rank;
+    }
+    for model in models.iter() {
+        let price = model.price(date);
+        let rate = |read: fn(&Rates) -> u64| price.map(|p| per_million(read(&p.rates))).unwrap_or_default();
+        grid.rows.push(vec![
+            model.id.clone(),
+            metrics::group_digits(u128::from(model.window_tokens)),
+            rate(|r| r.input),
+            rate(|r| r.write_short),
+            rate(|r| r.write_long),
+            rate(|r| r.read),
+            rate(|r| r.output),
+            model.cache.as_ref().map(|c| c.minimum_tokens.to_string()).unwrap_or_default(),
+            model.cache.as_ref().map(|c| ttls(c.short_ttl_ms, c.long_ttl_ms)).unwrap_or_default(),
+            price.map(|p| p.as_of.clone()).unwrap_or_default(),
+            if model.is_simulated() { "yes".to_owned() } else { "price only".to_owned() },
+        ]);
+    }
+    terminal.print_grid(grid, args.list.format)?;
+    if args.list.format == Format::Table {
+        terminal.print("\nPrices are USD per million tokens.\n")?;
+    }
+    Ok(exit::DONE)
+}
+
+/// Pico-dollars per token are millionths of dollars per million tokens.
+fn per_million(rate: u64) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = metrics::write_decimal(&mut text, u128::from(rate), 6);
+    text
+}
+
+fn ttls(short_ms: i64, long_ms: i64) -> String {
+    format!("{}, {}", duration(short_ms), duration(long_ms))
+}
+
+/// A duration in its largest whole unit.
+pub fn duration(ms: i64) -> String {
+    match ms {
+        ms if ms % 3_600_000 == 0 => format!("{} h", ms / 3_600_000),
+        ms if ms % 60_000 == 0 => format!("{} min", ms / 60_000),
+        ms => super::explain::seconds(ms),
+    }
+}
+
+fn model(model: &ModelSpec, date: Option<Date>, format: Format, terminal: &Terminal) -> Outcome {
+    let price = model.price(date);
+    if format == Format::Json {
+        terminal.print_bytes(&json::pretty(&model_json(model, price)))?;
+        return Ok(exit::DONE);
+    }
+    let mut grid = Grid::new([left("property"), left("value")]);
+    for (name, value) in facts(model, price) {
+        grid.rows.push(vec![name.to_owned(), value]);
+    }
+    for source in &model.sources {
+        grid.rows.push(vec![format!("source: {}", source.what), format!("{} ({})", source.url, source.date)]);
+    }
+    terminal.print_grid(grid, format)?;
+    Ok(exit::DONE)
+}
+
+/// Lower-case word of an enum, as its data files spell it.
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn facts(model: &ModelSpec, price: Option<&Price>) -> Vec<(&'static str, String)> {
+    let tokens = |n: u64| format!("{} tokens", metrics::group_digits(u128::from(n)));
+    let mut facts = vec![
+        ("model", model.id.clone()),
+        ("also called", model.aliases.join(", ")),
+        ("vendor", model.vendor.clone()),
+        ("window", tokens(model.window_tokens)),
+        ("largest output", tokens(model.max_output_tokens)),
+        ("tokenizer", word(model.tokenizer)),
+    ];
+    if let Some(price) = price {
+        facts.push(("price, USD per million tokens", rates(&price.rates)));
+        if let Some(tier) = &price.tier {
+            let at = if tier.inclusive { "from" } else { "above" };
+            let above = metrics::group_digits(u128::from(tier.above_prompt_tokens));
+            facts.push(("price of long prompts", format!("{at} {above} tokens: {}", rates(&tier.rates))));
+        }
+        facts.push(("price as of", price.as_of.clone()));
+    }
+    if let Some(cache) = &model.cache {
+        facts.extend([
+            ("cached from", tokens(cache.minimum_tokens)),
+            ("cache life", ttls(cache.short_ttl_ms, cache.long_ttl_ms)),
+            ("look-back", format!("{} positions, the breakpoint included", cache.lookback_positions)),
+            ("breakpoints", format!("at most {}", cache.max_markers)),
+            ("a hit refreshes", word(cache.refresh)),
+        ]);
+    }
+    let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    facts.extend([
+        ("earlier thinking", word(model.thinking)),
+        ("thinking is bound", word(model.binding)),
+        ("adaptive thinking", yes_no(model.adaptive_thinking)),
+        ("edits on the server", yes_no(model.server_editing)),
+        ("compacts on the server", yes_no(model.server_compaction)),
+    ]);
+    facts.retain(|(_, value)| !value.is_empty());
+    facts
+}
+
+fn rates(r: &Rates) -> String {
+    let [input, short, long, read, output] =
+        [r.input, r.write_short, r.write_long, r.read, r.output].map(per_million);
+    format!("input {input}, write 5m {short}, write 1h {long}, read {read}, output {output}")
+}
+
+fn model_json(model: &ModelSpec, price: Option<&Price>) -> serde_json::Value {
+    let rates = |r: &Rates| {
+        let number = |n: u64| per_million(n).parse::<serde_json::Number>().ok();
+        json!({
+            "input": number(r.input), "cache_write_5m": number(r.write_short),
+            "cache_write_1h": number(r.write_long), "cache_read": number(r.read), "output": number(r.output),
+        })
+    };
+    let tier = |p: &Price| {
+        p.tier.as_ref().map(|t| json!({"above_prompt_tokens": t.above_prompt_tokens, "rates": rates(&t.rates)}))
+    };
+    json!({
+        "id": model.id, "aliases": model.aliases, "vendor": model.vendor,
+        "window_tokens": model.window_tokens, "max_output_tokens": model.max_output_tokens,
+        "tokenizer": word(model.tokenizer),
+        "price_usd_per_million_tokens": price.map(|p| rates(&p.rates)),
+        "long_prompts": price.and_then(tier),
+        "price_as_of": price.map(|p| &p.as_of),
+        "cache": model.cache.as_ref().map(|c| json!({
+            "minimum_tokens": c.minimum_tokens, "lookback_positions": c.lookback_positions,
+            "max_markers": c.max_markers, "short_ttl_ms": c.short_ttl_ms, "long_ttl_ms": c.long_ttl_ms,
+        })),
+        "thinking": word(model.thinking), "binding": word(model.binding),
+        "adaptive_thinking": model.adaptive_thinking, "server_editing": model.server_editing,
+        "server_compaction": model.server_compaction, "sources": model.sources,
+    })
+}
+
+impl From<csv::Error> for Failure {
+    fn from(error: csv::Error) -> Failure {
+        Failure { code: exit::USAGE, error: error.into() }
+    }
+}

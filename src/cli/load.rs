@@ -1,0 +1,258 @@
+//! INPUT to sessions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ctxsim::ingest::dedupe::{Loaded, dedupe};
+use ctxsim::ingest::{self, ReadOptions, Recording, input};
+use ctxsim::provider::price::Date;
+use ctxsim::report::Skipped;
+use ctxsim::session::Session;
+use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
+use ctxsim::sweep::{Control, Shard, corpus};
+use ctxsim::Error;
+
+use super::args::{InputArgs, SessionArgs};
+use super::exit::{self, Failure};
+use super::output::Terminal;
+use super::progress::Progress;
+use super::resolve;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// What to read and how.
+#[derive(Debug)]
+pub struct LoadOptions {
+    inputs: Vec<String>,
+    read: ReadOptions,
+    since_ms: Option<i64>,
+    project: Option<String>,
+    strict: bool,
+    shard: Option<Shard>,
+    jobs: usize,
+    compile: CompileOptions,
+    compactions: RecordedCompactions,
+}
+
+/// Sessions, and what could not be read.
+#[derive(Debug, Default)]
+pub struct Corpus {
+    /// By id.
+    pub sessions: Vec<Arc<Session>>,
+    /// Inputs and lines that could not be used.
+    pub skipped: Vec<Skipped>,
+    /// Whole files among them.
+    pub skipped_files: usize,
+    /// Not everything was read.
+    pub interrupted: bool,
+}
+
+impl LoadOptions {
+    /// Resolves what was typed.
+    ///
+    /// # Errors
+    /// Unknown formats, malformed dates and token modes.
+    pub fn resolve(input: &InputArgs, session: &SessionArgs) -> Result<LoadOptions, Failure> {
+        if let Some(name) = &input.input_format {
+            ingest::format(name)?;
+        }
+        let since = input.since.as_deref().map(str::parse::<Date>).transpose()?;
+        Ok(LoadOptions {
+            inputs: input.inputs.clone(),
+            read: ReadOptions { format: input.input_format.clone() },
+            since_ms: since.map(epoch_ms),
+            project: input.project.as_ref().map(|p| p.to_lowercase()),
+            strict: input.strict,
+            shard: session.shard,
+            jobs: session.jobs,
+            compile: CompileOptions { tokens: resolve::token_mode(&session.tokens)?, hash_key: 0 },
+            compactions: resolve::recorded_compactions(session.recorded_compactions),
+        })
+    }
+
+    /// Hashes contents with this key instead of the constant one.
+    pub fn set_hash_key(&mut self, key: u64) {
+        self.compile.hash_key = key;
+    }
+}
+
+/// Reads everything, in parallel; sessions come by id.
+///
+/// # Errors
+/// With exit code 3 if nothing could be read, or a file is bad and `--strict` is set; 4 if no session
+/// is left.
+pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) -> Result<Corpus, Failure> {
+    let files = find(options, terminal)?;
+    terminal.detail(&format!("reading {} files", files.len()));
+    let progress = Progress::start(terminal, control, "files", files.len() as u64);
+    let read = corpus::map_inputs(&files, options.jobs, control, |path| {
+        let result = read_file(path, &options.read);
+        if options.strict && result.is_err() {
+            control.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        result
+    })?;
+    drop(progress);
+    let mut corpus = Corpus::default();
+    let mut recordings: Vec<Loaded> = Vec::new();
+    let mut first_error: Option<Error> = None;
+    for (path, result) in files.iter().zip(read) {
+        match result {
+            None => corpus.interrupted = true,
+            Some(Ok(found)) => {
+                recordings.extend(found.into_iter().map(|recording| Loaded { path: path.clone(), recording }));
+            }
+            Some(Err(error)) => {
+                corpus.skipped.push(skipped(path, &error));
+                corpus.skipped_files += 1;
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    if let Some(error) = first_error.filter(|_| options.strict || recordings.is_empty()) {
+        let many = corpus.skipped_files > 1 && !options.strict;
+        let others = if many { format!(" ({} files, none could be read)", corpus.skipped_files) } else { String::new() };
+        return Err(Failure::new(exit::NO_INPUT, format!("{error}{others}")));
+    }
+    note_lines(&recordings, &mut corpus.skipped);
+    for copied in dedupe(&mut recordings) {
+        terminal.detail(&format!(
+            "{}: {} responses of session {} are in another file too and count once",
+            copied.path.display(),
+            copied.responses,
+            copied.session_id
+        ));
+    }
+    compile_all(options, &recordings, control, &mut corpus)?;
+    if corpus.sessions.is_empty() && !corpus.interrupted {
+        return Err(Failure::new(exit::NO_MATCH, "no session matches: nothing is left after --since, --project and --shard"));
+    }
+    Ok(corpus)
+}
+
+fn read_file(path: &Path, options: &ReadOptions) -> ctxsim::Result<Vec<Recording>> {
+    ingest::read(input::open(path)?, path, options)
+}
+
+fn compile_all(
+    options: &LoadOptions,
+    recordings: &[Loaded],
+    control: &Control,
+    corpus: &mut Corpus,
+) -> Result<(), Failure> {
+    let compiled = corpus::map_inputs(recordings, options.jobs, control, |loaded| {
+        let session = match &loaded.recording {
+            Recording::Transcript(transcript) => compile(transcript, &options.compile),
+            Recording::Session(session) => session.as_ref().clone(),
+        };
+        session.view(options.compactions).into_owned()
+    })?;
+    for session in compiled {
+        match session {
+            None => corpus.interrupted = true,
+            Some(session) if keeps(options, &session) => corpus.sessions.push(Arc::new(session)),
+            Some(_) => {}
+        }
+    }
+    corpus.sessions.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(())
+}
+
+fn keeps(options: &LoadOptions, session: &Session) -> bool {
+    let last_ms = session.steps.iter().rev().find_map(|s| s.start_ms);
+    let is_recent = options.since_ms.is_none_or(|since| last_ms.is_some_and(|last| last >= since));
+    !session.steps.is_empty() && is_recent && options.shard.is_none_or(|shard| shard.contains(&session.id))
+}
+
+fn note_lines(recordings: &[Loaded], skipped: &mut Vec<Skipped>) {
+    for loaded in recordings {
+        if let Recording::Transcript(transcript) = &loaded.recording {
+            skipped.extend(transcript.notices.iter().map(|notice| Skipped {
+                path: loaded.path.display().to_string(),
+                line: notice.line,
+                reason: notice.reason.clone(),
+            }));
+        }
+    }
+}
+
+fn skipped(path: &Path, error: &Error) -> Skipped {
+    let (line, reason) = match error {
+        Error::Input { line, reason, .. } => (*line, reason.clone()),
+        Error::Io { source, .. } => (0, source.to_string()),
+        other => (0, other.to_string()),
+    };
+    Skipped { path: path.display().to_string(), line, reason }
+}
+
+/// The files of INPUT, or those that agents keep.
+fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<PathBuf>, Failure> {
+    let no_input = |e: Error| Failure { code: exit::NO_INPUT, error: e.into() };
+    let mut files = match options.inputs.is_empty() {
+        true => {
+            let folders = agent_folders()?;
+            let files = input::resolve(&folders).map_err(no_input)?;
+            terminal.note(&format!("no INPUT given: {} files below {}", files.len(), folders.join(", ")));
+            files
+        }
+        false => input::resolve(&options.inputs).map_err(no_input)?,
+    };
+    if let Some(project) = &options.project {
+        files.retain(|f| f.parent().is_some_and(|p| p.to_string_lossy().to_lowercase().contains(project)));
+    }
+    if let Some(since) = options.since_ms {
+        files.retain(|f| changed_since(f, since));
+    }
+    if files.is_empty() {
+        return Err(Failure::new(exit::NO_MATCH, "no file matches --since and --project"));
+    }
+    Ok(files)
+}
+
+/// A file that was last written before a day holds nothing of that day; saves reading old ones.
+fn changed_since(path: &Path, since_ms: i64) -> bool {
+    let since = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(since_ms).unwrap_or(0));
+    std::fs::metadata(path).and_then(|m| m.modified()).map_or(true, |changed| changed >= since)
+}
+
+/// Folders where agents keep sessions and that exist on this machine.
+fn agent_folders() -> Result<Vec<String>, Failure> {
+    let home = std::env::home_dir().unwrap_or_default();
+    let known: Vec<&str> = ingest::FORMATS.iter().flat_map(|f| f.folders).copied().collect();
+    let expand = |folder: &&str| match folder.strip_prefix("~/") {
+        Some(rest) => home.join(rest),
+        None => PathBuf::from(folder),
+    };
+    let there: Vec<String> =
+        known.iter().map(expand).filter(|f| f.is_dir()).map(|f| f.display().to_string()).collect();
+    if there.is_empty() {
+        let message = format!("no INPUT given, and there is no {}; name a file or a folder", known.join(", no "));
+        return Err(Failure::new(exit::NO_INPUT, message));
+    }
+    Ok(there)
+}
+
+/// Midnight UTC of a day.
+fn epoch_ms(date: Date) -> i64 {
+    let text = date.to_string();
+    let mut parts = text.split('-').map(|p| p.parse::<i64>().unwrap_or_default());
+    let mut part = || parts.next().unwrap_or_default();
+    let (year, month, day) = (part(), part(), part());
+    // Days since the epoch, with years that begin in March so that the leap day is their last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468;
+    days * DAY_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_become_milliseconds() {
+        for (text, day) in [("1970-01-01", 0), ("1970-03-01", 59), ("2000-02-29", 11_016), ("2026-11-30", 20_787)] {
+            assert_eq!(epoch_ms(text.parse().expect("a date")), day * DAY_MS, "{text}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Printing: stdout for results, stderr for everything else.
+
+use std::io::{self, IsTerminal, Write};
+
+use anstream::{AutoStream, ColorChoice};
+use ctxsim::report::grid::Grid;
+use ctxsim::report::table::{self, TableStyle};
+
+use super::args::Format;
+use super::exit::Failure;
+
+/// What stdout and stderr can show.
+#[derive(Debug, Clone, Copy)]
+pub struct Terminal {
+    /// How tables are drawn on stdout.
+    pub style: TableStyle,
+    /// Progress bars may be drawn on stderr.
+    pub progress: bool,
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Terminal {
+    /// Looks at stdout, stderr and NO_COLOR.
+    pub fn new(quiet: bool, verbose: bool) -> Terminal {
+        let colour = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+        let width = if io::stdout().is_terminal() { terminal_size::terminal_size() } else { None };
+        Terminal {
+            style: TableStyle { width: width.map(|(w, _)| usize::from(w.0)), colour },
+            progress: !quiet && io::stderr().is_terminal(),
+            quiet,
+            verbose,
+        }
+    }
+
+    /// Prints results.
+    ///
+    /// # Errors
+    /// Also if the reader went away, which ends the command normally.
+    pub fn print(&self, text: &str) -> Result<(), Failure> {
+        self.print_bytes(text.as_bytes())
+    }
+
+    /// Prints results.
+    ///
+    /// # Errors
+    /// As [`Terminal::print`].
+    pub fn print_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    /// Prints a grid in the format asked for.
+    ///
+    /// # Errors
+    /// As [`Terminal::print`].
+    pub fn print_grid(&self, grid: Grid, format: Format) -> Result<(), Failure> {
+        match format {
+            Format::Table => self.print(&table::draw(grid, self.style)),
+            Format::Markdown => self.print(&ctxsim::report::markdown::grid(&grid)),
+            Format::Csv => self.print_bytes(&ctxsim::report::csv::grid(&grid)?),
+            Format::Json => self.print_bytes(&ctxsim::report::json::grid(&grid)),
+        }
+    }
+
+    /// Says something that the user should know, unless `-q`.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            eprintln!("{text}");
+        }
+    }
+
+    /// Says something only with `-v`.
+    pub fn detail(&self, text: &str) {
+        if self.verbose {
+            eprintln!("{text}");
+        }
+    }
+
+    /// Says what is wrong but does not end the command; also with `-q`.
+    pub fn warn(&self, text: &str) {
+        eprintln!("ctxsim: {text}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Token curves of a study, collected while it runs.
+
+use ctxsim::report::files::OutputDir;
+use ctxsim::report::plot::token_curve::{Mark, MarkKind, Series, TokenCurve};
+use ctxsim::report::plot::{DEFAULT_SIZE, PictureFormat};
+use ctxsim::report::requests::RunRecord;
+
+use super::exit::Failure;
+
+/// Curves of the sessions with the most requests, one picture per session and model.
+#[derive(Debug)]
+pub struct Pictures {
+    keep: usize,
+    headline: Option<String>,
+    curves: Vec<TokenCurve>,
+}
+
+impl Default for Pictures {
+    fn default() -> Pictures {
+        Pictures::new(12, None)
+    }
+}
+
+impl Pictures {
+    /// Keeps the curves of `keep` sessions, and of the headline session if one is named.
+    pub fn new(keep: usize, headline: Option<String>) -> Pictures {
+        Pictures { keep, headline, curves: Vec::new() }
+    }
+
+    /// Takes a run; runs of a session come one after the other.
+    pub fn add(&mut self, run: &RunRecord<'_>, window_tokens: u64) {
+        let mut series = Series::of(run.policy, run.record);
+        series.marks.extend(stop_mark(run));
+        let known = self.curves.iter_mut().rev().find(|c| c.session == run.session && c.model == run.model);
+        match known {
+            Some(curve) => curve.series.push(series),
+            None => {
+                self.drop_shortest();
+                self.curves.push(TokenCurve {
+                    session: run.session.to_owned(),
+                    model: run.model.to_owned(),
+                    window_tokens,
+                    series: vec![series],
+                });
+            }
+        }
+    }
+
+    /// Makes room for one more; the earlier of two equal ones stays.
+    fn drop_shortest(&mut self) {
+        if self.curves.len() < self.keep {
+            return;
+        }
+        let droppable = (0..self.curves.len()).rev().filter(|&i| !self.is_headline(&self.curves[i]));
+        if let Some(shortest) = droppable.min_by_key(|&i| requests(&self.curves[i])) {
+            self.curves.remove(shortest);
+        }
+    }
+
+    fn is_headline(&self, curve: &TokenCurve) -> bool {
+        self.headline.as_ref().is_some_and(|wanted| curve.session.starts_with(wanted.as_str()))
+    }
+
+    /// Draws everything into `plots/`, and the headline also as `token-curve.svg` and `.png`. Returns
+    /// caption and path of each, the headline first.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, dir: &OutputDir) -> Result<Vec<(String, String)>, Failure> {
+        let mut curves: Vec<&TokenCurve> = self.curves.iter().collect();
+        curves.sort_by(|a, b| {
+            let key = |c: &TokenCurve| (!self.is_headline(c), std::cmp::Reverse(requests(c)));
+            key(a).cmp(&key(b)).then_with(|| (&a.session, &a.model).cmp(&(&b.session, &b.model)))
+        });
+        let many_models = curves.iter().any(|c| c.model != curves[0].model);
+        let mut captions = Vec::new();
+        for (i, curve) in curves.iter().enumerate() {
+            let name = match many_models {
+                true => file_name(&format!("{}-{}", curve.session, curve.model)),
+                false => file_name(&curve.session),
+            };
+            for format in PictureFormat::ALL {
+                let bytes = curve.draw(format, DEFAULT_SIZE)?;
+                dir.write(&format!("plots/token-curve-{name}.{}", format.extension()), &bytes)?;
+                if i == 0 {
+                    dir.write(&format!("plots/token-curve.{}", format.extension()), &bytes)?;
+                }
+            }
+            let caption = format!("Prompt tokens per request, session {} on {}", curve.session, curve.model);
+            captions.push((caption, format!("plots/token-curve-{name}.svg")));
+        }
+        Ok(captions)
+    }
+}
+
+fn requests(curve: &TokenCurve) -> usize {
+    curve.series.iter().map(|s| s.points.len()).max().unwrap_or(0)
+}
+
+fn stop_mark(run: &RunRecord<'_>) -> Option<Mark> {
+    let request = run.stopped_at_request?;
+    Some(Mark { request, kind: MarkKind::Stop })
+}
+
+/// A session id as part of a file name.
+pub fn file_name(id: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
+    id.chars().map(safe).collect()
+}

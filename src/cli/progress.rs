@@ -1,0 +1,79 @@
+//! Progress and Ctrl-C: the only clock and the only signal handler.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ctxsim::sweep::Control;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::exit;
+use super::output::Terminal;
+
+/// Work shorter than this shows no bar.
+const PATIENCE: Duration = Duration::from_secs(1);
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// Makes the control of a command, and lets Ctrl-C stop it: once ends after the work at hand and keeps
+/// what is done, twice ends at once.
+pub fn control(terminal: &Terminal) -> Arc<Control> {
+    let control = Arc::new(Control::default());
+    let handler = Arc::clone(&control);
+    let installed = ctrlc::set_handler(move || {
+        if handler.stop.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(exit::INTERRUPTED));
+        }
+    });
+    if installed.is_err() {
+        terminal.detail("Ctrl-C cannot be caught here; it ends ctxsim at once");
+    }
+    control
+}
+
+/// A bar on stderr that follows [`Control::done`] until it is dropped.
+pub struct Progress {
+    finished: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    /// Starts counting `total` units of `what`; draws nothing where there is no terminal.
+    pub fn start(terminal: &Terminal, control: &Arc<Control>, what: &'static str, total: u64) -> Progress {
+        control.done.store(0, Ordering::Relaxed);
+        let finished = Arc::new(AtomicBool::new(false));
+        let thread = terminal.progress.then(|| {
+            let (finished, control) = (Arc::clone(&finished), Arc::clone(control));
+            std::thread::spawn(move || draw(&finished, &control, what, total))
+        });
+        Progress { finished, thread }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.finished.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A bar that could not be drawn is no reason to fail.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn draw(finished: &AtomicBool, control: &Control, what: &'static str, total: u64) {
+    std::thread::park_timeout(PATIENCE);
+    if finished.load(Ordering::Relaxed) {
+        return;
+    }
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len} {eta}") {
+        bar.set_style(style);
+    }
+    bar.set_message(what);
+    while !finished.load(Ordering::Relaxed) {
+        bar.set_position(control.done.load(Ordering::Relaxed));
+        std::thread::park_timeout(DRAW_EVERY);
+    }
+    bar.finish_and_clear();
+}

@@ -1,0 +1,121 @@
+//! `ctxsim run`.
+
+use std::path::{Path, PathBuf};
+
+use ctxsim::config::scenario::{AccountSpec, BindingErrorSpec, CompactionsSpec, Scenario};
+
+use super::args::{AccountKind, BindingError, Compactions, Format, InputArgs, ReplayArgs, RunArgs, SessionArgs};
+use super::exit::{self, Failure, Outcome};
+use super::output::Terminal;
+use super::pictures::Pictures;
+use super::resolve::{self, Replay};
+use super::study::{self, Files, Study};
+use super::{load, progress};
+
+/// Folder of reports, below the current one.
+const REPORTS: &str = "reports";
+
+/// A scenario with everything in it resolved.
+struct Resolved {
+    name: String,
+    out: PathBuf,
+    scenario: Scenario,
+    replay: Replay,
+    load: load::LoadOptions,
+}
+
+/// Runs the command: first every scenario is checked, then they run one after the other.
+pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
+    let resolved =
+        args.scenarios.iter().map(|path| resolve(path, args, terminal)).collect::<Result<Vec<_>, _>>()?;
+    let control = progress::control(terminal);
+    let many = resolved.len() > 1;
+    let mut code = exit::DONE;
+    for one in &resolved {
+        if many && args.output.format == Format::Table {
+            terminal.print(&format!("# {}\n\n", one.name))?;
+        }
+        let output = &one.scenario.output;
+        let mut files = Files::open(Some(&one.out), args.output.force, None)?;
+        files.requests = files.requests.filter(|_| output.requests);
+        files.events = files.events.filter(|_| output.events);
+        files.pictures = (output.plots > 0).then(|| Pictures::new(output.plots, output.headline.clone()));
+        let corpus = load::load(&one.load, &control, terminal)?;
+        let options = &one.scenario.options;
+        let compactions = resolve::compactions_word(compactions(options.recorded_compactions));
+        let mut recipe = study::recipe_of(&one.replay, "run", &options.tokens, compactions);
+        recipe.scenario = Some(one.name.clone());
+        let study = Study { replay: &one.replay, recipe, jobs: args.jobs, control: &control };
+        let results = study::run(&study, &corpus, files, terminal, None)?;
+        study::print(&results, args.output.format, terminal)?;
+        code = code.max(study::end(&results, &corpus, terminal));
+        if control.stopped() {
+            break;
+        }
+    }
+    Ok(code)
+}
+
+fn resolve(path: &Path, args: &RunArgs, terminal: &Terminal) -> Result<Resolved, Failure> {
+    let scenario = Scenario::read(path)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let out = match &args.output.out {
+        Some(dir) if args.scenarios.len() > 1 => dir.join(&name),
+        Some(dir) => dir.clone(),
+        None => Path::new(REPORTS).join(&name),
+    };
+    let in_scenario = |e: Failure| Failure { code: e.code, error: e.error.context(path.display().to_string()) };
+    let replay = Replay::resolve(&replay_args(&scenario), terminal).map_err(in_scenario)?;
+    let load = load::LoadOptions::resolve(&input_args(&scenario, args.strict), &session_args(&scenario, args))
+        .map_err(in_scenario)?;
+    Ok(Resolved { name, out, scenario, replay, load })
+}
+
+fn input_args(scenario: &Scenario, strict: bool) -> InputArgs {
+    InputArgs {
+        inputs: scenario.corpus.inputs.clone(),
+        input_format: scenario.corpus.input_format.clone(),
+        since: scenario.corpus.since.clone(),
+        project: scenario.corpus.project.clone(),
+        strict,
+    }
+}
+
+fn session_args(scenario: &Scenario, args: &RunArgs) -> SessionArgs {
+    SessionArgs {
+        tokens: scenario.options.tokens.clone(),
+        recorded_compactions: compactions(scenario.options.recorded_compactions),
+        shard: args.shard,
+        jobs: args.jobs,
+    }
+}
+
+fn replay_args(scenario: &Scenario) -> ReplayArgs {
+    let options = &scenario.options;
+    let paths = |names: &[String]| names.iter().map(PathBuf::from).collect();
+    ReplayArgs {
+        policies: scenario.policies.clone(),
+        set: options.set.clone(),
+        agent_config: paths(&options.agent_config),
+        models: scenario.models.clone(),
+        models_file: paths(&options.models_file),
+        price_date: options.price_date.clone(),
+        account: match options.account {
+            AccountSpec::Enforced => AccountKind::Enforced,
+            AccountSpec::Unenforced => AccountKind::Unenforced,
+        },
+        on_binding_error: options.on_binding_error.map(|e| match e {
+            BindingErrorSpec::Strip => BindingError::Strip,
+            BindingErrorSpec::DropBlock => BindingError::DropBlock,
+            BindingErrorSpec::Fail => BindingError::Fail,
+        }),
+        seed: options.seed,
+    }
+}
+
+fn compactions(spec: CompactionsSpec) -> Compactions {
+    match spec {
+        CompactionsSpec::Undo => Compactions::Undo,
+        CompactionsSpec::Keep => Compactions::Keep,
+    }
+}

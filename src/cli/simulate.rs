@@ -1,0 +1,37 @@
+//! `ctxsim simulate`.
+
+use super::args::{Format, SimulateArgs};
+use super::exit::Outcome;
+use super::output::Terminal;
+use super::resolve::Replay;
+use super::study::{self, Files, Study};
+use super::{explain, load, progress};
+
+/// Runs the command.
+pub fn run(args: &SimulateArgs, terminal: &Terminal) -> Outcome {
+    let replay = Replay::resolve(&args.replay, terminal)?;
+    let options = load::LoadOptions::resolve(&args.input, &args.session)?;
+    let files = Files::open(args.output.out.as_deref(), args.output.force, args.requests.as_deref())?;
+    let control = progress::control(terminal);
+    let corpus = load::load(&options, &control, terminal)?;
+    let compactions = super::resolve::compactions_word(args.session.recorded_compactions);
+    let study = Study {
+        replay: &replay,
+        recipe: study::recipe_of(&replay, "simulate", &args.session.tokens, compactions),
+        jobs: args.session.jobs,
+        control: &control,
+    };
+    let mut explainer = match &args.explain {
+        Some(wanted) => Some(explain::Explainer::new(wanted, &corpus)?),
+        None => None,
+    };
+    let results = match &mut explainer {
+        Some(explainer) => study::run(&study, &corpus, files, terminal, Some(&mut |run| explainer.see(run)))?,
+        None => study::run(&study, &corpus, files, terminal, None)?,
+    };
+    if let Some(explainer) = explainer.filter(|_| args.output.format == Format::Table) {
+        terminal.print(&explainer.finish(terminal.style))?;
+    }
+    study::print(&results, args.output.format, terminal)?;
+    Ok(study::end(&results, &corpus, terminal))
+}

@@ -1,0 +1,283 @@
+//! Results as rows and columns of text: what the table and the Markdown writer share.
+
+use crate::cause::Cause;
+use crate::metrics::{self, Usd, group_digits};
+use crate::sim::Summary;
+
+use super::results::{Change, Relative, ResultSet};
+
+/// Text in rows and columns.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Grid {
+    /// Columns.
+    pub columns: Vec<GridColumn>,
+    /// Rows; each as long as `columns`. A row of empty cells is a gap.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Head of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GridColumn {
+    /// Its title.
+    pub title: String,
+    /// Numbers stand right, names left.
+    pub right: bool,
+    /// 0 is always shown; where space is short, the highest goes first.
+    pub rank: u8,
+}
+
+impl Grid {
+    /// An empty grid.
+    pub fn new(columns: impl IntoIterator<Item = (String, bool)>) -> Grid {
+        let columns =
+            columns.into_iter().map(|(title, right)| GridColumn { title, right, rank: 0 }).collect();
+        Grid { columns, rows: Vec::new() }
+    }
+
+    /// Removes column `index`.
+    pub fn remove_column(&mut self, index: usize) {
+        self.columns.remove(index);
+        for row in &mut self.rows {
+            row.remove(index);
+        }
+    }
+
+    /// Least width in characters at which no cell wraps, with `gap` characters between columns.
+    pub fn natural_width(&self, gap: usize) -> usize {
+        let widths = (0..self.columns.len()).map(|i| {
+            let cells = self.rows.iter().map(|row| row[i].chars().count());
+            cells.chain([self.columns[i].title.chars().count()]).max().unwrap_or(0)
+        });
+        widths.sum::<usize>() + gap * self.columns.len().saturating_sub(1)
+    }
+
+    /// Drops the columns of highest rank until the grid is at most `width` wide, or only rank 0 is left.
+    pub fn fit(&mut self, width: usize, gap: usize) {
+        while self.natural_width(gap) > width {
+            let highest = (0..self.columns.len()).rev().max_by_key(|&i| self.columns[i].rank);
+            match highest.filter(|&i| self.columns[i].rank > 0) {
+                Some(i) => self.remove_column(i),
+                None => return,
+            }
+        }
+    }
+}
+
+/// One line of the results table.
+struct Line<'a> {
+    session: String,
+    policy: &'a str,
+    model: &'a str,
+    summary: &'a Summary,
+    change: Option<Change>,
+    stopped: String,
+}
+
+/// What a column shows of a line.
+struct Column {
+    title: &'static str,
+    right: bool,
+    rank: u8,
+    /// Left out where every line shows nothing or 0.
+    optional: bool,
+    text: fn(&Line<'_>) -> String,
+}
+
+macro_rules! columns {
+    ($($title:literal, $right:literal, $rank:literal, $optional:literal, $text:expr;)*) => {
+        &[$(Column { title: $title, right: $right, rank: $rank, optional: $optional, text: $text },)*]
+    };
+}
+
+fn number(n: u64) -> String {
+    group_digits(u128::from(n))
+}
+
+/// `{baseline}` is replaced by the first policy's label.
+const COLUMNS: &[Column] = columns! {
+    "session", false, 0, false, |l| l.session.clone();
+    "policy", false, 0, false, |l| l.policy.to_owned();
+    "model", false, 0, false, |l| l.model.to_owned();
+    "requests", true, 4, false, |l| number(l.summary.requests);
+    "prompt", true, 1, false, |l| number(l.summary.usage.prompt_tokens());
+    "read", true, 7, false, |l| number(l.summary.usage.cache_read_tokens);
+    "written", true, 5, false, |l| number(l.summary.usage.cache_write_tokens());
+    "uncached", true, 6, false, |l| number(l.summary.usage.uncached_tokens);
+    "output", true, 8, false, |l| number(l.summary.usage.output_tokens);
+    "peak", true, 3, false, |l| number(l.summary.peak_prompt_tokens);
+    "hit rate", true, 0, false, |l| metrics::hit_rate(l.summary).percent();
+    "cost", true, 0, false, |l| format!("${}", Usd(l.summary.cost.total()).rounded(4));
+    "vs {baseline}", true, 0, true, |l| l.change.map(Change::percent).unwrap_or_default();
+    "offloads", true, 3, true, |l| number(l.summary.offloads);
+    "passes", true, 2, true, |l| number(l.summary.passes);
+    "elided", true, 6, true, |l| number(l.summary.elided_results);
+    "compactions", true, 2, true, |l| number(l.summary.compactions);
+    "rejected", true, 1, true, |l| number(l.summary.binding_rejections);
+    "overflows", true, 1, true, |l| number(l.summary.overflows);
+    "violations", true, 1, true, |l| number(l.summary.violations);
+    "stopped", false, 0, true, |l| l.stopped.clone();
+};
+
+/// The results table: cells by session, a gap, then totals.
+pub fn results_grid(results: &ResultSet) -> Grid {
+    let lines = lines(results);
+    let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
+    let baseline = results.baseline().unwrap_or_default();
+    let mut grid = Grid::default();
+    let mut shown: Vec<&Column> = Vec::new();
+    for column in COLUMNS {
+        let empty = || lines.iter().flatten().all(|line| matches!((column.text)(line).as_str(), "" | "0"));
+        if (column.title == "model" && !many_models) || (column.optional && empty()) {
+            continue;
+        }
+        grid.columns.push(GridColumn {
+            title: column.title.replace("{baseline}", baseline),
+            right: column.right,
+            rank: column.rank,
+        });
+        shown.push(column);
+    }
+    for line in &lines {
+        grid.rows.push(match line {
+            Some(line) => shown.iter().map(|column| (column.text)(line)).collect(),
+            None => vec![String::new(); shown.len()],
+        });
+    }
+    grid
+}
+
+/// `None` is the gap before the totals.
+fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
+    let short = short_ids(results);
+    let mut lines: Vec<Option<Line<'_>>> = Vec::new();
+    let mut previous = "";
+    for cell in &results.cells {
+        let is_baseline = results.baseline() == Some(cell.policy.as_str());
+        let base = results.baseline_of(cell).filter(|_| !is_baseline);
+        let change = base.map(|b| Change::of(cell.summary.cost.total(), b.summary.cost.total()));
+        let stop = cell.summary.stop_reason;
+        let at = cell.summary.stopped_at_request.unwrap_or_default();
+        let is_first = previous != cell.session;
+        previous = &cell.session;
+        lines.push(Some(Line {
+            session: if is_first { short(&cell.session) } else { String::new() },
+            policy: &cell.policy,
+            model: &cell.model,
+            summary: &cell.summary,
+            change,
+            stopped: stop.map(|reason| format!("at {at}: {}", reason.name())).unwrap_or_default(),
+        }));
+    }
+    if results.cells.len() > results.totals.len() {
+        lines.push(None);
+        lines.extend(results.totals.iter().enumerate().map(|(i, total)| {
+            let stopped = total.sessions - total.finished_sessions;
+            Some(Line {
+                session: if i == 0 { "total".to_owned() } else { String::new() },
+                policy: &total.policy,
+                model: &total.model,
+                summary: &total.summary,
+                change: total.relative.as_ref().map(Relative::cost_change),
+                stopped: if stopped == 0 { String::new() } else { format!("{stopped} of {}", total.sessions) },
+            })
+        }));
+    }
+    lines
+}
+
+/// Shortens session ids to the fewest characters, at least 8, that tell them apart.
+fn short_ids(results: &ResultSet) -> impl Fn(&str) -> String + use<> {
+    let mut ids: Vec<&str> = results.cells.iter().map(|c| c.session.as_str()).collect();
+    ids.dedup();
+    // Ids are sorted, so the longest shared beginning is one of neighbours.
+    let shared = ids.windows(2).map(|w| w[0].chars().zip(w[1].chars()).take_while(|(a, b)| a == b).count());
+    let keep = (shared.max().unwrap_or(0) + 1).max(8);
+    move |id| {
+        let count = id.chars().count();
+        if count <= keep + 1 { id.to_owned() } else { id.chars().take(keep).chain(['…']).collect() }
+    }
+}
+
+/// Missed tokens and their price by cause: one row per cause that occurs, one column per total.
+pub fn misses_grid(results: &ResultSet) -> Grid {
+    let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
+    let titles = results.totals.iter().map(|t| match many_models {
+        true => format!("{} on {}", t.policy, t.model),
+        false => t.policy.clone(),
+    });
+    let mut grid = Grid::new(
+        [("tokens not read, by cause".to_owned(), false)].into_iter().chain(titles.map(|title| (title, true))),
+    );
+    for &cause in Cause::ALL {
+        if results.totals.iter().all(|t| t.summary.miss(cause).tokens == 0) {
+            continue;
+        }
+        let values = results.totals.iter().map(|t| {
+            let miss = t.summary.miss(cause);
+            match miss.tokens {
+                0 => "0".to_owned(),
+                tokens => format!("{} (${})", number(tokens), Usd(miss.cost_pusd).rounded(4)),
+            }
+        });
+        grid.rows.push([cause.name().to_owned()].into_iter().chain(values).collect());
+    }
+    grid
+}
+
+/// What a reader must know to read the numbers right, one sentence each.
+pub fn notes(results: &ResultSet) -> Vec<String> {
+    let mut notes = vec!["Open-loop replay: outputs are as recorded, no request is added, nothing is invented.".to_owned()];
+    if results.interrupted {
+        notes.push("Interrupted: only the cells that were finished are shown.".to_owned());
+    }
+    for total in &results.totals {
+        let stopped = total.sessions - total.finished_sessions;
+        if stopped > 0 {
+            notes.push(format!(
+                "{} stopped before the end in {stopped} of {} sessions; comparisons leave these out.",
+                total.policy, total.sessions
+            ));
+        }
+        if let Some(relative) = total.relative.as_ref().filter(|r| r.sessions < total.sessions) {
+            notes.push(format!(
+                "The change of {} against {} is over the {} of {} sessions that both finished.",
+                total.policy, relative.baseline, relative.sessions, total.sessions
+            ));
+        }
+    }
+    notes.extend(substitution_notes(results));
+    let sessions_where = |test: &dyn Fn(&Summary) -> bool| {
+        let mut ids: Vec<&str> =
+            results.cells.iter().filter(|c| test(&c.summary)).map(|c| c.session.as_str()).collect();
+        ids.dedup();
+        ids.len()
+    };
+    let without_prefix = sessions_where(&|s| s.hidden_prefix_tokens == 0);
+    if without_prefix > 0 {
+        notes.push(format!(
+            "{without_prefix} sessions do not show how large their system prompt and tools are; these count as 0 tokens."
+        ));
+    }
+    let undone = sessions_where(&|s| s.recorded_compactions_undone > 0);
+    if undone > 0 {
+        notes.push(format!(
+            "{undone} sessions were compacted when recorded; this was undone, but what the agent read again \
+             afterwards is still in them."
+        ));
+    }
+    if !results.skipped.is_empty() {
+        notes.push(format!("{} inputs or lines were skipped; results.json names them.", results.skipped.len()));
+    }
+    notes
+}
+
+fn substitution_notes(results: &ResultSet) -> Vec<String> {
+    let mut names: Vec<(&str, &str)> = results
+        .cells
+        .iter()
+        .filter_map(|c| Some((c.model_substituted.as_deref()?, c.model.as_str())))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names.iter().map(|(id, model)| format!("Unknown model `{id}` was simulated as {model}.")).collect()
+}

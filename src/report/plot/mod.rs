@@ -1,0 +1,52 @@
+//! Pictures, SVG and PNG, the same bytes on any machine.
+
+mod axis;
+mod canvas;
+mod palette;
+pub mod token_curve;
+
+use crate::error::{Error, Result};
+
+pub use canvas::Canvas;
+pub use token_curve::{Mark, MarkKind, Point, Series, TokenCurve};
+
+/// Width and height of a picture unless another size is asked for.
+pub const DEFAULT_SIZE: (u32, u32) = (800, 500);
+
+/// File format of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PictureFormat {
+    /// Vector.
+    Svg,
+    /// Pixels.
+    Png,
+}
+
+impl PictureFormat {
+    /// Every format.
+    pub const ALL: [PictureFormat; 2] = [PictureFormat::Svg, PictureFormat::Png];
+
+    /// How file names end.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Png => "png",
+        }
+    }
+
+    /// The format of a file by its name.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it ends neither in `.svg` nor in `.png`.
+    pub fn of_path(path: &std::path::Path) -> Result<PictureFormat> {
+        let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
+        Self::ALL.into_iter().find(|f| f.extension() == extension).ok_or_else(|| Error::Config {
+            origin: path.display().to_string(),
+            reason: "a picture is a .svg or a .png file".into(),
+        })
+    }
+}
+
+fn drawing_error(reason: impl std::fmt::Display) -> Error {
+    Error::Config { origin: "picture".into(), reason: format!("cannot be drawn: {reason}") }
+}

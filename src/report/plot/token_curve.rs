@@ -1,0 +1,384 @@
+//! Prompt tokens per request, one line per strategy.
+
+use plotters::style::RGBColor;
+
+use crate::error::Result;
+use crate::sim::{FullRecorder, SimEventKind};
+
+use super::axis::{downsample, short_number, step};
+use super::canvas::{Anchor, Canvas, Shape};
+use super::{PictureFormat, palette};
+
+/// One request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    /// Its number, from 1.
+    pub request: u64,
+    /// Its prompt.
+    pub prompt_tokens: u64,
+}
+
+/// What is marked on a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MarkKind {
+    /// History was edited.
+    Pass,
+    /// A summary replaced history.
+    Compaction,
+    /// The provider refused a request.
+    Rejection,
+    /// The run ended before the session.
+    Stop,
+}
+
+impl MarkKind {
+    const ALL: [MarkKind; 4] = [Self::Pass, Self::Compaction, Self::Rejection, Self::Stop];
+
+    fn shape(self) -> Shape {
+        match self {
+            Self::Pass => Shape::Triangle,
+            Self::Compaction => Shape::Square,
+            Self::Rejection => Shape::Cross,
+            Self::Stop => Shape::Circle,
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Compaction => "compaction",
+            Self::Rejection => "rejection",
+            Self::Stop => "stopped",
+        }
+    }
+}
+
+/// A mark at a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Number of the request it happened before, from 1.
+    pub request: u64,
+    /// What happened.
+    pub kind: MarkKind,
+}
+
+/// One strategy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Series {
+    /// Its name.
+    pub label: String,
+    /// Requests in order.
+    pub points: Vec<Point>,
+    /// Marks in order.
+    pub marks: Vec<Mark>,
+}
+
+impl Series {
+    /// The line of a run.
+    pub fn of(label: &str, record: &FullRecorder) -> Series {
+        let points = record.requests.iter().map(|row| Point {
+            request: u64::from(row.request),
+            prompt_tokens: row.usage.prompt_tokens(),
+        });
+        let marks = record.events.iter().filter_map(|event| {
+            let kind = match event.kind {
+                SimEventKind::Pass { .. } => MarkKind::Pass,
+                SimEventKind::CompactionDone { .. } => MarkKind::Compaction,
+                SimEventKind::Rejection { .. } => MarkKind::Rejection,
+                _ => return None,
+            };
+            Some(Mark { request: u64::from(event.request), kind })
+        });
+        Series { label: label.to_owned(), points: points.collect(), marks: marks.collect() }
+    }
+
+    /// Where a mark stands: what shortened the prompt at the height that the prompt had before, so that
+    /// it points at the drop; the rest at the request itself.
+    fn place_of(&self, mark: &Mark) -> Option<&Point> {
+        let index = self.points.partition_point(|p| p.request < mark.request);
+        let index = match mark.kind {
+            MarkKind::Pass | MarkKind::Compaction => index.saturating_sub(1),
+            MarkKind::Rejection | MarkKind::Stop => index,
+        };
+        self.points.get(index.min(self.points.len().saturating_sub(1)))
+    }
+}
+
+/// Everything in the picture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenCurve {
+    /// Session.
+    pub session: String,
+    /// Model.
+    pub model: String,
+    /// The model's window.
+    pub window_tokens: u64,
+    /// Strategies; the first is the baseline.
+    pub series: Vec<Series>,
+}
+
+/// Where the data stands.
+struct Frame {
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+    first: u64,
+    last: u64,
+    max: u64,
+}
+
+const MARGIN: f64 = 16.0;
+const LEGEND_ROW: f64 = 18.0;
+const SAMPLE: f64 = 30.0;
+/// Marks of one kind on one line are at least this far apart; further where there are very many.
+const MARK_GAP: f64 = 8.0;
+const SPARSE_MARK_GAP: f64 = 24.0;
+/// More marks than this are very many.
+const MANY_MARKS: usize = 60;
+/// Width of lines with more requests than pixels: they go up and down too often for dashes.
+const DENSE_WIDTH: f64 = 1.0;
+
+impl Frame {
+    #[expect(clippy::cast_precision_loss, reason = "pixels")]
+    fn x(&self, request: u64) -> f64 {
+        let span = (self.last - self.first).max(1) as f64;
+        self.left + (self.right - self.left) * (request.saturating_sub(self.first)) as f64 / span
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels")]
+    fn columns(&self) -> usize {
+        (self.right - self.left).max(1.0) as usize
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "pixels")]
+    fn y(&self, tokens: u64) -> f64 {
+        self.bottom - (self.bottom - self.top) * tokens as f64 / self.max.max(1) as f64
+    }
+}
+
+impl TokenCurve {
+    /// Draws the picture.
+    ///
+    /// # Errors
+    /// If a backend fails.
+    pub fn draw(&self, format: PictureFormat, size: (u32, u32)) -> Result<Vec<u8>> {
+        let mut canvas = Canvas::new(size);
+        let (width, height) = (f64::from(size.0), f64::from(size.1));
+        let title = fit(&format!("Prompt tokens per request: session {}", self.session), 16.0, width - 2.0 * MARGIN)?;
+        canvas.text((MARGIN, 24.0), title, 16.0, palette::INK, Anchor::Left);
+        let subtitle = format!("{}, replayed as recorded", self.model);
+        canvas.text((MARGIN, 44.0), subtitle, 12.0, palette::MUTED, Anchor::Left);
+        let legend_end = self.legend(&mut canvas, 66.0, width)?;
+        let frame = self.frame(legend_end + 14.0, width, height);
+        draw_axes(&mut canvas, &frame);
+        self.window(&mut canvas, &frame);
+        self.lines(&mut canvas, &frame);
+        canvas.encode(format)
+    }
+
+    fn peak(&self) -> u64 {
+        self.series.iter().flat_map(|s| &s.points).map(|p| p.prompt_tokens).max().unwrap_or(0)
+    }
+
+    /// The window is in range when some prompt fills at least two thirds of it.
+    fn shows_window(&self) -> bool {
+        self.window_tokens > 0 && 3 * self.peak() >= 2 * self.window_tokens
+    }
+
+    fn frame(&self, top: f64, width: f64, height: f64) -> Frame {
+        let requests = || self.series.iter().flat_map(|s| &s.points).map(|p| p.request);
+        let peak = self.peak().max(if self.shows_window() { self.window_tokens } else { 0 }).max(1);
+        let tick = step(peak, 6);
+        // Room above the peak for marks, up to half a tick: not a whole empty one.
+        let max = (peak + peak / 16).min(peak.div_ceil(tick) * tick).max(peak + peak / 24);
+        Frame {
+            left: MARGIN + 40.0,
+            right: width - MARGIN - 8.0,
+            top,
+            bottom: height - 48.0,
+            first: requests().min().unwrap_or(1),
+            last: requests().max().unwrap_or(1),
+            max,
+        }
+    }
+
+    /// Draws the legend in rows and returns where it ends.
+    fn legend(&self, canvas: &mut Canvas, top: f64, width: f64) -> Result<f64> {
+        let (mut x, mut y) = (MARGIN, top);
+        for (i, series) in self.series.iter().enumerate() {
+            let look = palette::look(i);
+            let label = fit(&series.label, 12.0, width - 2.0 * MARGIN - SAMPLE)?;
+            let advance = SAMPLE + 6.0 + Canvas::text_width(&label, 12.0)? + 20.0;
+            wrap(&mut x, &mut y, advance, width);
+            canvas.dashed(&[(x, y), (x + SAMPLE, y)], look.dashes, look.colour, look.width);
+            canvas.text((x + SAMPLE + 6.0, y), label, 12.0, palette::INK, Anchor::Left);
+            x += advance;
+        }
+        for kind in MarkKind::ALL {
+            if !self.series.iter().any(|s| s.marks.iter().any(|m| m.kind == kind)) {
+                continue;
+            }
+            let advance = 14.0 + Canvas::text_width(kind.label(), 12.0)? + 16.0;
+            wrap(&mut x, &mut y, advance, width);
+            canvas.mark((x + 5.0, y), kind.shape(), palette::MUTED, 4.5);
+            canvas.text((x + 14.0, y), kind.label(), 12.0, palette::INK, Anchor::Left);
+            x += advance;
+        }
+        Ok(y + LEGEND_ROW / 2.0)
+    }
+
+    fn window(&self, canvas: &mut Canvas, frame: &Frame) {
+        if !self.shows_window() {
+            return;
+        }
+        let y = frame.y(self.window_tokens);
+        canvas.dashed(&[(frame.left, y), (frame.right, y)], &[3.0, 4.0], palette::LIMIT, 1.0);
+        let label = format!("window {}", short_number(self.window_tokens));
+        canvas.text((frame.left + 6.0, y - 9.0), label, 11.0, palette::LIMIT, Anchor::Left);
+    }
+
+    fn lines(&self, canvas: &mut Canvas, frame: &Frame) {
+        for (i, series) in self.series.iter().enumerate() {
+            let look = palette::look(i);
+            let points: Vec<(u64, u64)> = series.points.iter().map(|p| (p.request, p.prompt_tokens)).collect();
+            let thin = downsample(&points, frame.first, frame.last, frame.columns());
+            let path: Vec<(f64, f64)> = thin.iter().map(|&(x, y)| (frame.x(x), frame.y(y))).collect();
+            match path.as_slice() {
+                [only] => canvas.mark(*only, Shape::Circle, look.colour, 3.0),
+                _ if thin.len() < points.len() => canvas.path(path, look.colour, DENSE_WIDTH),
+                _ => canvas.dashed(&path, look.dashes, look.colour, look.width),
+            }
+        }
+        // Marks lie above all lines, and rare ones above frequent ones.
+        let mut order: Vec<usize> = (0..self.series.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(self.series[i].marks.len()));
+        for i in order {
+            draw_marks(canvas, frame, &self.series[i], palette::look(i).colour);
+        }
+    }
+}
+
+fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: RGBColor) {
+    for kind in MarkKind::ALL {
+        let marks = || series.marks.iter().filter(|m| m.kind == kind);
+        let gap = if marks().count() > MANY_MARKS { SPARSE_MARK_GAP } else { MARK_GAP };
+        let mut last_x = f64::NEG_INFINITY;
+        for mark in marks() {
+            let Some(point) = series.place_of(mark) else { continue };
+            let (x, y) = (frame.x(point.request), frame.y(point.prompt_tokens));
+            if x - last_x >= gap {
+                canvas.mark((x, y), kind.shape(), colour, 4.5);
+                last_x = x;
+            }
+        }
+    }
+}
+
+fn draw_axes(canvas: &mut Canvas, frame: &Frame) {
+    let y_step = step(frame.max, 7);
+    for tokens in (0..=frame.max).step_by(usize::try_from(y_step).unwrap_or(usize::MAX)) {
+        let y = frame.y(tokens);
+        let colour = if tokens == 0 { palette::MUTED } else { palette::GRID };
+        canvas.path(vec![(frame.left, y), (frame.right, y)], colour, 1.0);
+        canvas.text((frame.left - 6.0, y), short_number(tokens), 11.0, palette::MUTED, Anchor::Right);
+    }
+    let x_step = step(frame.last, 9);
+    let ticks = (0..=frame.last).step_by(usize::try_from(x_step).unwrap_or(usize::MAX));
+    for request in ticks.map(|r| r.max(frame.first)).filter(|r| *r <= frame.last) {
+        let x = frame.x(request);
+        canvas.path(vec![(x, frame.bottom), (x, frame.bottom + 4.0)], palette::MUTED, 1.0);
+        canvas.text((x, frame.bottom + 14.0), short_number(request), 11.0, palette::MUTED, Anchor::Centre);
+    }
+    let middle = f64::midpoint(frame.left, frame.right);
+    canvas.text((middle, frame.bottom + 34.0), "request", 12.0, palette::MUTED, Anchor::Centre);
+}
+
+fn wrap(x: &mut f64, y: &mut f64, advance: f64, width: f64) {
+    if *x > MARGIN && *x + advance > width - MARGIN + 20.0 {
+        *x = MARGIN;
+        *y += LEGEND_ROW;
+    }
+}
+
+/// Shortens a text to a width, with an ellipsis.
+fn fit(text: &str, size: f64, width: f64) -> Result<String> {
+    let mut kept: String = text.to_owned();
+    let mut shown = kept.clone();
+    while Canvas::text_width(&shown, size)? > width && kept.pop().is_some() {
+        shown = format!("{}…", kept.trim_end());
+    }
+    Ok(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A saw-tooth per strategy; `index` shifts when it is cut.
+    fn series(index: u64, requests: u64) -> Series {
+        let cut = 40 + 15 * index;
+        let mut tokens = 20_000;
+        let mut points = Vec::new();
+        let mut marks = Vec::new();
+        for request in 1..=requests {
+            if index > 0 && request % cut == 0 {
+                tokens = tokens * 6 / 10;
+                let kind = if index % 2 == 1 { MarkKind::Pass } else { MarkKind::Compaction };
+                marks.push(Mark { request, kind });
+                if index == 2 && request % (3 * cut) == 0 {
+                    marks.push(Mark { request: request + 3, kind: MarkKind::Rejection });
+                }
+            }
+            tokens += 300 + (request * 7_919 + index * 31) % 600;
+            points.push(Point { request, prompt_tokens: tokens.min(190_000 + index) });
+        }
+        let label = match index {
+            0 => "none".to_owned(),
+            1 => "arcturn".to_owned(),
+            _ => format!("candidate-{index}:minCharsPerPass={}", 10_000 * index),
+        };
+        Series { label, points, marks }
+    }
+
+    fn curve(count: u64, requests: u64) -> TokenCurve {
+        TokenCurve {
+            session: "0b1c2d3e-5f60-4718-9a2b-c3d4e5f60718".to_owned(),
+            model: "claude-opus-5-5".to_owned(),
+            window_tokens: 200_000,
+            series: (0..count).map(|i| series(i, requests)).collect(),
+        }
+    }
+
+    #[test]
+    fn every_size_draws_in_both_formats_and_twice_the_same() {
+        for (count, requests) in [(1, 10), (3, 300), (8, 300), (3, 10_000), (1, 1), (0, 0)] {
+            let curve = curve(count, requests);
+            for format in PictureFormat::ALL {
+                let bytes = curve.draw(format, super::super::DEFAULT_SIZE).expect("drawn");
+                assert_eq!(bytes, curve.draw(format, super::super::DEFAULT_SIZE).expect("drawn"));
+                if let Some(dir) = std::env::var_os("CTXSIM_SHOW_PICTURES") {
+                    let name = format!("{count}-{requests}.{}", format.extension());
+                    std::fs::write(std::path::Path::new(&dir).join(name), bytes).expect("writable");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_window_is_drawn_only_in_range() {
+        let mut curve = curve(1, 300);
+        let svg = |c: &TokenCurve| {
+            String::from_utf8(c.draw(PictureFormat::Svg, (800, 500)).expect("drawn")).expect("UTF-8")
+        };
+        assert!(svg(&curve).contains("window 200k"));
+        curve.window_tokens = 1_000_000;
+        assert!(!svg(&curve).contains("window"));
+    }
+
+    #[test]
+    fn long_sessions_draw_few_points() {
+        let bytes = curve(3, 10_000).draw(PictureFormat::Svg, (800, 500)).expect("drawn");
+        assert!(bytes.len() < 400_000, "{}", bytes.len());
+    }
+}

@@ -1,0 +1,125 @@
+//! The table for people: aligned, thousands separators, as wide as the terminal.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
+
+use super::grid::{self, Grid};
+use super::results::ResultSet;
+
+/// Columns are this far apart.
+const GAP: usize = 2;
+
+/// How the table is drawn.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TableStyle {
+    /// Widest line; `None` means no limit.
+    pub width: Option<usize>,
+    /// Escape codes for colour.
+    pub colour: bool,
+}
+
+/// The results table, misses by cause, and notes.
+pub fn write(results: &ResultSet, style: TableStyle) -> String {
+    let mut out = String::new();
+    let models: Vec<&str> = results.totals.iter().map(|t| t.model.as_str()).collect();
+    if let Some(first) = models.first().filter(|first| models.iter().all(|m| m == *first)) {
+        let account = &results.recipe.account;
+        let _ = writeln!(out, "{first}, account {account}, tokens {}\n", results.recipe.tokens);
+    }
+    out.push_str(&draw(grid::results_grid(results), style));
+    let misses = grid::misses_grid(results);
+    if !misses.rows.is_empty() {
+        out.push('\n');
+        out.push_str(&draw(misses, style));
+    }
+    out.push('\n');
+    for note in grid::notes(results) {
+        let _ = writeln!(out, "{note}");
+    }
+    out
+}
+
+/// Draws any grid.
+pub fn draw(mut grid: Grid, style: TableStyle) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─')));
+    if let Some(width) = style.width {
+        grid.fit(width, GAP);
+        if grid.natural_width(GAP) > width {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        }
+    }
+    table.set_header(grid.columns.iter().map(|c| c.title.as_str()));
+    for row in &grid.rows {
+        table.add_row(row);
+    }
+    let last = grid.columns.len().saturating_sub(1);
+    for (i, column) in table.column_iter_mut().enumerate() {
+        let gap = if i == last { 0 } else { u16::try_from(GAP).unwrap_or(u16::MAX) };
+        column.set_padding((0, gap));
+        if grid.columns[i].right {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut out = String::new();
+    for (i, line) in table.lines().enumerate() {
+        let line = line.trim_end();
+        match style.colour {
+            true if i == 0 => _ = writeln!(out, "{bold}{line}{bold:#}", bold = Style::new().bold()),
+            true => _ = writeln!(out, "{}", colour_changes(line)),
+            false => _ = writeln!(out, "{line}"),
+        }
+    }
+    out
+}
+
+/// Colours signed percentages: less cost is green, more is red. Done on the finished line, since the
+/// layout counts characters and escape codes have no width.
+fn colour_changes(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for word in line.split_inclusive(' ') {
+        let bare = word.trim_end();
+        let colour = match bare.as_bytes() {
+            [b'-', b'0'..=b'9', .., b'%'] => AnsiColor::Green,
+            [b'+', b'0'..=b'9', .., b'%'] => AnsiColor::Red,
+            _ => {
+                out.push_str(word);
+                continue;
+            }
+        };
+        let style = Style::new().fg_color(Some(colour.into()));
+        let _ = write!(out, "{style}{bare}{style:#}{}", &word[bare.len()..]);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::results::tests::sample;
+
+    #[test]
+    fn table() {
+        insta::assert_snapshot!(write(&sample(), TableStyle::default()));
+    }
+
+    #[test]
+    fn a_narrow_terminal_loses_columns_not_alignment() {
+        let text = write(&sample(), TableStyle { width: Some(72), colour: false });
+        let table: Vec<&str> = text.lines().skip(2).take_while(|l| !l.starts_with("tokens not read")).collect();
+        assert!(table.iter().all(|line| line.chars().count() <= 72), "{text}");
+        assert!(table[0].contains("hit rate") && table[0].contains("vs none"), "{text}");
+        assert!(!table[0].contains("uncached"), "{text}");
+    }
+
+    #[test]
+    fn colour_adds_nothing_but_escape_codes() {
+        let plain = write(&sample(), TableStyle::default());
+        let coloured = write(&sample(), TableStyle { width: None, colour: true });
+        assert!(coloured.contains("\u{1b}[32m-40.0%"), "{coloured:?}");
+        assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
+    }
+}

@@ -1,0 +1,192 @@
+//! The one runner of sessions × models × policies.
+//!
+//! A cell is a pure function of its session, strategy, model and options; results land by index. So
+//! the number of threads, the order of the policies and what else runs change no cell. Sessions are
+//! worked on in blocks, and each block's results are handed over in order before the next begins:
+//! memory stays bounded, and an interruption loses at most the block at hand.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::policy::Strategy;
+use crate::provider::ModelSpec;
+use crate::session::Session;
+use crate::sim::{FullRecorder, NoRecorder, RunOptions, Scratch, Summary};
+
+/// Sessions in a block: enough to keep many cores busy, few enough to hold every request of a block.
+const BLOCK_SESSIONS: usize = 64;
+
+/// What the caller and the threads tell each other.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Units of work done so far (files read, cells run).
+    pub done: AtomicU64,
+    /// Set it to stop after the cells at hand.
+    pub stop: AtomicBool,
+}
+
+impl Control {
+    /// Whether a stop was asked for.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// What to keep of a cell besides its summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// Nothing.
+    #[default]
+    Summary,
+    /// Every request and event.
+    Full,
+}
+
+/// A model that a session runs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelChoice {
+    /// Index into [`Plan::models`].
+    pub model: usize,
+    /// The recorded id, where it is unknown and this model stands in for it.
+    pub substituted: Option<String>,
+}
+
+/// A session and its models.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The session, on its own tokenizer.
+    pub session: Arc<Session>,
+    /// What it runs on.
+    pub models: Vec<ModelChoice>,
+}
+
+/// All cells of a command.
+#[derive(Debug)]
+pub struct Plan {
+    /// Sessions in the order of the output.
+    pub sessions: Vec<Planned>,
+    /// Models that any session runs on.
+    pub models: Vec<ModelSpec>,
+    /// `strategies[policy][model]`.
+    pub strategies: Vec<Vec<Strategy>>,
+    /// Options of every run.
+    pub options: RunOptions,
+}
+
+impl Plan {
+    /// Number of cells.
+    pub fn cells(&self) -> u64 {
+        let runs: usize = self.sessions.iter().map(|s| s.models.len()).sum();
+        (runs * self.strategies.len()) as u64
+    }
+}
+
+/// One finished cell.
+#[derive(Debug, Clone)]
+pub struct CellResult {
+    /// Index into [`Plan::sessions`].
+    pub session: usize,
+    /// Index into [`Plan::strategies`].
+    pub policy: usize,
+    /// What it ran on.
+    pub model: ModelChoice,
+    /// The numbers.
+    pub summary: Summary,
+    /// Requests and events; empty with [`Detail::Summary`].
+    pub record: FullRecorder,
+}
+
+/// A pool of `jobs` threads; 0 means one per core.
+pub(super) fn pool(jobs: usize) -> Result<rayon::ThreadPool> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs)
+        .build()
+        .map_err(|e| Error::Config { origin: "--jobs".into(), reason: format!("cannot start the threads: {e}") })
+}
+
+/// Runs the plan on `jobs` threads (0: one per core) and hands finished cells to `sink`, ordered by
+/// session, policy and model. Returns whether all were run; a stop leaves the rest out, and nothing
+/// that was finished is lost.
+///
+/// # Errors
+/// [`Error::Config`] if the threads cannot be started, and what `sink` returns.
+pub fn run<E: From<Error>>(
+    plan: &Plan,
+    detail: Detail,
+    jobs: usize,
+    control: &Control,
+    mut sink: impl FnMut(Vec<CellResult>) -> std::result::Result<(), E>,
+) -> std::result::Result<bool, E> {
+    let pool = pool(jobs)?;
+    for start in (0..plan.sessions.len()).step_by(BLOCK_SESSIONS) {
+        let end = (start + BLOCK_SESSIONS).min(plan.sessions.len());
+        let results = pool.install(|| run_block(plan, start..end, detail, control));
+        let complete = results.iter().all(Option::is_some);
+        sink(results.into_iter().flatten().collect())?;
+        if !complete {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A session on the tokenizer of one of its models.
+struct Prepared<'p> {
+    session: usize,
+    choice: &'p ModelChoice,
+    scaled: Cow<'p, Session>,
+}
+
+fn run_block(
+    plan: &Plan,
+    sessions: std::ops::Range<usize>,
+    detail: Detail,
+    control: &Control,
+) -> Vec<Option<CellResult>> {
+    let runs: Vec<(usize, &ModelChoice)> =
+        sessions.flat_map(|i| plan.sessions[i].models.iter().map(move |choice| (i, choice))).collect();
+    let prepared: Vec<Prepared<'_>> =
+        runs.into_par_iter().map(|(session, choice)| prepare(plan, session, choice)).collect();
+    let mut cells: Vec<(usize, &Prepared<'_>)> =
+        prepared.iter().flat_map(|p| (0..plan.strategies.len()).map(move |policy| (policy, p))).collect();
+    // Stable: models keep the order of the plan within a session and policy.
+    cells.sort_by_key(|(policy, p)| (p.session, *policy));
+    cells
+        .into_par_iter()
+        .map_init(Scratch::default, |scratch, (policy, prepared)| {
+            if control.stopped() {
+                return None;
+            }
+            let result = run_cell(plan, prepared, policy, detail, scratch);
+            control.done.fetch_add(1, Ordering::Relaxed);
+            Some(result)
+        })
+        .collect()
+}
+
+fn prepare<'p>(plan: &'p Plan, session: usize, choice: &'p ModelChoice) -> Prepared<'p> {
+    let original = plan.sessions[session].session.as_ref();
+    let tokenizer = plan.models[choice.model].tokenizer;
+    Prepared { session, choice, scaled: original.scaled_to(tokenizer) }
+}
+
+fn run_cell(
+    plan: &Plan,
+    prepared: &Prepared<'_>,
+    policy: usize,
+    detail: Detail,
+    scratch: &mut Scratch,
+) -> CellResult {
+    let (model, strategy) = (&plan.models[prepared.choice.model], &plan.strategies[policy][prepared.choice.model]);
+    let (session, options) = (prepared.scaled.as_ref(), &plan.options);
+    let mut record = FullRecorder::default();
+    let summary = match detail {
+        Detail::Summary => crate::sim::run(session, strategy, model, options, scratch, &mut NoRecorder),
+        Detail::Full => crate::sim::run(session, strategy, model, options, scratch, &mut record),
+    };
+    CellResult { session: prepared.session, policy, model: prepared.choice.clone(), summary, record }
+}
