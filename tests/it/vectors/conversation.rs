@@ -11,6 +11,8 @@ use ctxsim::sim::context::{Context, Memory};
 use ctxsim::tokens::Tokenizer;
 use serde_json::Value;
 
+use super::grammar::{expand, text};
+
 /// Digits of the timestamps that the estimate counts with; a message with fewer is that much shorter.
 const TIMESTAMP_DIGITS: i64 = 13;
 
@@ -27,42 +29,9 @@ pub struct Conversation {
     pub step_of: Vec<Option<u32>>,
 }
 
-/// `text` grammar: a string, `{repeat, times}` or `{concat}`.
-pub fn text(value: &Value) -> String {
-    match value {
-        Value::String(s) => s.clone(),
-        Value::Object(map) if map.contains_key("repeat") => {
-            text(&map["repeat"]).repeat(usize::try_from(map["times"].as_u64().unwrap()).unwrap())
-        }
-        Value::Object(map) => map["concat"].as_array().unwrap().iter().map(text).collect(),
-        other => panic!("no text: {other}"),
-    }
-}
-
-/// Expands `repeat_messages`.
+/// The message list with its repetitions written out.
 pub fn messages(list: &Value) -> Vec<Value> {
-    let mut out = Vec::new();
-    for item in list.as_array().into_iter().flatten() {
-        match item.get("repeat_messages").and_then(Value::as_u64) {
-            None => out.push(item.clone()),
-            Some(n) => {
-                let from = item.get("from").and_then(Value::as_u64).unwrap_or(0);
-                for i in from..from + n {
-                    out.extend(messages(&item["of"]).iter().map(|m| substitute(m, &i.to_string())));
-                }
-            }
-        }
-    }
-    out
-}
-
-fn substitute(value: &Value, i: &str) -> Value {
-    match value {
-        Value::String(s) => Value::String(s.replace("{i}", i)),
-        Value::Array(list) => list.iter().map(|v| substitute(v, i)).collect(),
-        Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), substitute(v, i))).collect(),
-        other => other.clone(),
-    }
+    if list.is_null() { Vec::new() } else { expand(list, "repeat_messages").into_iter().map(Value::Object).collect() }
 }
 
 struct Builder {
