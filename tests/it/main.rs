@@ -1,6 +1,7 @@
 //! The one integration-test binary.
 
 mod compile;
+mod compile_properties;
 mod compile_recordings;
 mod prompt_totals;
 mod trace;
