@@ -89,7 +89,7 @@ fn parse(text: &str, object: &mut impl FnMut(Line<'_>)) -> Result<(), usize> {
 
 /// Mends what JSON does not allow but recordings hold: NUL and other control characters, bare `NaN`
 /// and infinities (as strings, so that the count is seen to be none), and halves of surrogate pairs.
-fn repair(text: &str) -> String {
+pub fn repair(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     let mut in_string = false;

@@ -251,7 +251,10 @@ fn user(chain: &mut Chain, at: At, line: Line<'_>) {
 
 fn attached(chain: &mut Chain, at: At, line: &Line<'_>, notices: &mut Vec<Notice>) {
     let Some(raw) = line.attachment else { return };
-    match serde_json::from_str::<Value>(raw.get()) {
+    // Escapes inside are not looked at before.
+    let value =
+        serde_json::from_str(raw.get()).or_else(|_| serde_json::from_str::<Value>(&lines::repair(raw.get())));
+    match value {
         Ok(value) => {
             let hook = value.get("hookName").and_then(Value::as_str).and_then(started_by);
             if let Some(kind) = hook {
