@@ -93,3 +93,19 @@ fn recordings_come_back_from_their_traces() {
         println!("{name}: {requests} requests, {blocks} blocks, {bytes} bytes of trace");
     }
 }
+
+#[test]
+fn recorded_totals_are_met_to_the_end_where_compactions_are_kept() {
+    let mut checked = 0;
+    for path in recordings() {
+        for base in sessions(&path) {
+            let session = base.view(RecordedCompactions::Keep);
+            for (k, (step, total)) in session.steps.iter().zip(prompt_totals(&session)).enumerate() {
+                let Some(usage) = step.recorded else { continue };
+                assert_eq!(total, usage.prompt_tokens(), "{} step {k}", path.display());
+                checked += 1;
+            }
+        }
+    }
+    println!("{checked} requests checked");
+}
