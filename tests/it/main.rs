@@ -1,11 +1,6 @@
 //! The one integration-test binary.
 
 mod compile;
-mod compile_recordings;
-mod prompt_totals;
-mod vectors;
-mod trace;
-mod transcripts;
 mod compile_properties;
 mod compile_recordings;
 mod ingest_claude_code;
@@ -15,3 +10,4 @@ mod ingest_sketch;
 mod prompt_totals;
 mod trace;
 mod transcripts;
+mod vectors;
