@@ -47,9 +47,17 @@ pub fn cache_markers(case: &Client<'_>) -> Value {
     json!({"markers": markers, "ttl": ttl})
 }
 
+/// A session has the results of a step before its other input (`Step::input`), as `compile` puts them.
+fn results_first(mut list: Vec<Value>) -> Vec<Value> {
+    for input in list.split_mut(|m| m["role"] == "assistant") {
+        input.sort_by_key(|m| m["role"] != "tool_result");
+    }
+    list
+}
+
 pub fn wire(case: &Client<'_>) -> Value {
-    let (list, conversation) = case.built();
-    let context = conversation.context(list.len());
+    let conversation = case.conversation(&results_first(case.list()));
+    let context = conversation.context(conversation.message_start.len());
     let session = &conversation.session;
     let mut roles: Vec<&str> = Vec::new();
     let mut kinds: Vec<Vec<&str>> = Vec::new();

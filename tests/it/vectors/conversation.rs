@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::grammar::{expand, text};
 
-/// Digits of the timestamps that the estimate counts with; a message with fewer is that much shorter.
-const TIMESTAMP_DIGITS: i64 = 13;
+/// Digits of the timestamps of user messages, answers and results, where a message gives none.
+pub const TIMESTAMP_DIGITS: [u64; 3] = [13, 1, 1];
 
 /// A session and what the vector says of its messages.
 pub struct Conversation {
@@ -186,17 +186,17 @@ impl Builder {
         u32::try_from(calls.len() - 1).unwrap()
     }
 
-    /// A shorter timestamp makes the message's JSON that much shorter.
-    fn shorten(&mut self, message: &Value, default_digits: i64) {
-        let digits = message.get("timestamp_digits").and_then(Value::as_i64).unwrap_or(default_digits);
+    /// A timestamp of another length makes the message's JSON that much longer or shorter.
+    fn timestamp(&mut self, message: &Value, default_digits: u64) {
+        let digits = message.get("timestamp_digits").and_then(Value::as_u64).unwrap_or(default_digits);
         if let Some(json) = self.conversation.session.blocks.json_utf16.last_mut() {
-            *json = u32::try_from(i64::from(*json) + digits - TIMESTAMP_DIGITS).unwrap();
+            *json = u32::try_from(u64::from(*json) + digits - default_digits).unwrap();
         }
     }
 
     fn user(&mut self, message: &Value) {
         self.push(row(BlockKind::UserText, &text(&message["text"])));
-        self.shorten(message, TIMESTAMP_DIGITS);
+        self.timestamp(message, TIMESTAMP_DIGITS[0]);
     }
 
     fn assistant(&mut self, message: &Value) {
@@ -225,7 +225,7 @@ impl Builder {
             block.call = self.call(call["id"].as_str().unwrap());
             self.push(block);
         }
-        self.shorten(message, 1);
+        self.timestamp(message, TIMESTAMP_DIGITS[1]);
         let usage = message.get("usage").cloned().unwrap_or_default();
         let counts: Vec<u64> = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"]
             .iter()
@@ -267,7 +267,7 @@ impl Builder {
                 path_utf16: u32::try_from(path.encode_utf16().count()).unwrap(),
             });
         }
-        self.shorten(message, 1);
+        self.timestamp(message, TIMESTAMP_DIGITS[2]);
     }
 }
 

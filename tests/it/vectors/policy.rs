@@ -12,7 +12,7 @@ use ctxsim::provider::{ModelSpec, Models};
 use ctxsim::sim::context::Context;
 use serde_json::{Value, json};
 
-use super::conversation::{Conversation, messages};
+use super::conversation::{Conversation, TIMESTAMP_DIGITS, messages};
 use super::grammar::text;
 use super::{Case, Run, client};
 
@@ -69,11 +69,11 @@ impl<'a> Client<'a> {
         self.get(key).as_str().unwrap_or("")
     }
 
-    fn list(&self) -> Vec<Value> {
+    pub fn list(&self) -> Vec<Value> {
         messages(self.get("messages"))
     }
 
-    fn conversation(&self, list: &[Value]) -> Conversation {
+    pub fn conversation(&self, list: &[Value]) -> Conversation {
         Conversation::new(list, self.call_args)
     }
 
@@ -103,7 +103,11 @@ impl<'a> Client<'a> {
     }
 
     fn strategy(&self) -> Strategy {
-        self.config().strategy(&self.model(), &Models::builtin().unwrap()).unwrap()
+        let mut strategy = self.config().strategy(&self.model(), &Models::builtin().unwrap()).unwrap();
+        if let Some(law) = &mut strategy.estimate {
+            law.timestamp_digits = TIMESTAMP_DIGITS;
+        }
+        strategy
     }
 }
 
