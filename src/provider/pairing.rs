@@ -43,10 +43,11 @@ pub(crate) fn check(
     unanswered(blocks, open)
 }
 
-/// Start of the last assistant turn that begins at or before `from`.
+/// Start of the last assistant turn that begins before `from`: what stands at `from` may answer its calls,
+/// or fail to.
 fn turn_start(blocks: &[SentBlock], from: usize) -> usize {
-    let assistant = |i: usize| blocks.get(i).is_some_and(|b| b.kind.is_assistant());
-    (0..=from.min(blocks.len())).rev().find(|&i| assistant(i) && (i == 0 || !assistant(i - 1))).unwrap_or(0)
+    let assistant = |i: usize| blocks[i].kind.is_assistant();
+    (0..from.min(blocks.len())).rev().find(|&i| assistant(i) && (i == 0 || !assistant(i - 1))).unwrap_or(0)
 }
 
 fn unanswered(blocks: &[SentBlock], open: &[(u32, usize)]) -> Result<(), Rejection> {
@@ -125,6 +126,9 @@ mod tests {
         let mut lost_result = blocks.clone();
         lost_result.remove(5);
         assert_eq!(verdict(&lost_result, 5), Some(2));
+        let mut lost_last_result = blocks.clone();
+        lost_last_result.drain(5..7);
+        assert_eq!(verdict(&lost_last_result, 5), Some(2), "an assistant turn follows at once");
         let mut lost_call = blocks.clone();
         lost_call.remove(3);
         assert_eq!(verdict(&lost_call, 3), Some(3));
