@@ -131,11 +131,6 @@ impl Bound {
         changed
     }
 
-    /// Takes over which message is known to have changed.
-    pub(crate) fn note_changed(&mut self, checked: &Bound) {
-        self.changed_message = checked.changed_message;
-    }
-
     /// The sentence that names the part that changed.
     pub(crate) fn explain(&self, changed: ChangedPart) -> String {
         match changed {

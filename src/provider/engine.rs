@@ -254,9 +254,10 @@ fn admit(
     store: &mut Store,
     scratch: &mut Scratch,
 ) -> Result<Option<(usize, crate::cause::Cause)>, Box<Rejection>> {
-    let known = request.changed_from.min(path.nodes.len());
+    let known = request.changed_from.min(path.nodes.len()).min(request.blocks.len());
+    let appended = std::mem::take(&mut path.complete) && known == path.nodes.len();
     let valid = markers::effective(scene.spec, request, &mut scratch.markers)
-        .and_then(|()| pairing::check(request.blocks, known, &mut scratch.open_calls));
+        .and_then(|()| pairing::check(request.blocks, known, appended, &mut scratch.open_calls));
     if let Err(rejection) = valid {
         path.truncate(known, store, request.at_ms);
         return Err(Box::new(rejection));
@@ -272,6 +273,7 @@ fn admit(
         let kind = RejectionKind::Overflow { input_tokens: numbers.used, limit_tokens: numbers.limit };
         return Err(Box::new(Rejection { kind, message, block: None, path: None }));
     }
+    path.complete = true;
     Ok(own_cut)
 }
 

@@ -11,16 +11,18 @@
 
 use super::{NO_LINK, Rejection, RejectionKind, SentBlock, SentKind};
 
-/// Checks the turns that reach into `blocks[from..]`, given that those before were checked.
-/// `open` is scratch memory.
+/// Checks the turns that reach into `blocks[from..]`, given that those before were checked; `appended` if
+/// `blocks[..from]` was a whole request in itself. `open` is scratch memory.
 pub(crate) fn check(
     blocks: &[SentBlock],
     from: usize,
+    appended: bool,
     open: &mut Vec<(u32, usize)>,
 ) -> Result<(), Rejection> {
     open.clear();
     let mut in_assistant_turn = false;
-    for (index, block) in blocks.iter().enumerate().skip(turn_start(blocks, from)) {
+    let start = if appended { from } else { turn_start(blocks, from) };
+    for (index, block) in (start..).zip(&blocks[start..]) {
         let assistant = block.kind.is_assistant();
         if assistant && !in_assistant_turn {
             unanswered(blocks, open)?;
@@ -104,7 +106,7 @@ mod tests {
     }
 
     fn verdict(blocks: &[SentBlock], from: usize) -> Option<u32> {
-        check(blocks, from, &mut Vec::new()).err().map(|r| r.block.unwrap())
+        check(blocks, from, false, &mut Vec::new()).err().map(|r| r.block.unwrap())
     }
 
     #[test]

@@ -52,6 +52,13 @@ pub(crate) struct Scene<'a> {
     pub(crate) producer: Option<u32>,
 }
 
+impl Scene<'_> {
+    /// Whether the model can use thinking of this producer.
+    fn can_read(&self, producer: u32) -> bool {
+        self.producer == Some(producer) || self.model.can_read(self.producers[producer as usize])
+    }
+}
+
 /// Why evaluation stopped.
 #[derive(Debug, Clone)]
 pub(crate) enum Refused {
@@ -79,6 +86,8 @@ pub(crate) struct Path {
     images: Vec<u32>,
     /// Thinking before this block is stripped.
     turn_start: usize,
+    /// The call on the path was admitted, so every tool call in it is answered.
+    pub(crate) complete: bool,
     /// What this call taught about thinking: index, id, and what was known before.
     learned: Vec<(usize, u32, Option<Bound>)>,
 }
@@ -101,6 +110,7 @@ impl Path {
         self.learned.clear();
         self.prefix_len = 0;
         self.turn_start = 0;
+        self.complete = false;
         self.origin = Origin::default();
     }
 
@@ -309,12 +319,13 @@ impl Path {
         if bound.content.is_some_and(|content| content != block.hash) {
             return Err(Refused::Altered { index });
         }
-        if bound.content.is_none() && scene.producer.is_some() {
+        let mut aside = *bound;
+        let bound = if scene.producer.is_some() { bound } else { &mut aside };
+        if bound.content.is_none() || !bound.settled {
             self.learned.push((index, block.link, Some(*bound)));
             bound.content = Some(block.hash);
         }
-        let producer = scene.producers[bound.producer as usize];
-        if producer.seed != scene.model.seed && !scene.model.can_read(producer) {
+        if !scene.can_read(bound.producer) {
             self.dropped.push(index as u32);
             node.accepted = block.link;
             return Ok(true);
@@ -323,20 +334,14 @@ impl Path {
             node.accepted = block.link;
             return Ok(false);
         }
-        let mut tried = *bound;
-        if !bound.settled
-            && self.settle(&mut tried, request.blocks, index, here.messages)
-            && scene.producer.is_some()
-        {
-            self.learned.push((index, block.link, Some(*bound)));
-            *bound = tried;
+        if !bound.settled {
+            self.settle(bound, request.blocks, index, here.messages);
         }
         let changed_message = request.blocks[edited.min(request.blocks.len() - 1)].message;
-        let failed = tried.check(&here, changed_message);
-        bound.note_changed(&tried);
+        let failed = bound.check(&here, changed_message);
         match (failed, scene.behaviour) {
             (Some(changed), Behaviour::Reject) => {
-                return Err(Refused::Binding { index, changed, explanation: tried.explain(changed) });
+                return Err(Refused::Binding { index, changed, explanation: bound.explain(changed) });
             }
             (Some(_), Behaviour::Drop) => {
                 self.failing.push(index as u32);
@@ -352,7 +357,7 @@ impl Path {
 
     /// Learns what the response itself holds before a block of it: the assistant content between the end
     /// of the request it answers and the block.
-    fn settle(&self, bound: &mut Bound, blocks: &[SentBlock], index: usize, here: u64) -> bool {
+    fn settle(&self, bound: &mut Bound, blocks: &[SentBlock], index: usize, here: u64) {
         let base = bound.place.messages;
         let mut at = index;
         loop {
@@ -360,10 +365,10 @@ impl Path {
             if before == base {
                 bound.place.messages = here;
                 bound.settled = true;
-                return true;
+                return;
             }
             if at == 0 || !blocks[at - 1].kind.is_assistant() {
-                return false;
+                return;
             }
             at -= 1;
         }
