@@ -100,16 +100,25 @@ pub(crate) struct Bound {
     pub(crate) settled: bool,
     /// First message known to differ from what it was made behind.
     changed_message: u32,
+    /// Place among all announced thinking; `None` if no answer announced it.
+    pub(crate) announced: Option<u32>,
 }
 
 impl Bound {
     pub(crate) fn new(place: Place, producer: u32) -> Bound {
-        Bound { place, producer, content: None, settled: false, changed_message: NO_MESSAGE }
+        Bound { place, producer, content: None, settled: false, changed_message: NO_MESSAGE, announced: None }
     }
 
     /// Of thinking that no answer announced: bound where it stands.
     pub(crate) fn as_seen(place: Place, producer: u32, content: u64) -> Bound {
-        Bound { place, producer, content: Some(content), settled: true, changed_message: NO_MESSAGE }
+        Bound {
+            place,
+            producer,
+            content: Some(content),
+            settled: true,
+            changed_message: NO_MESSAGE,
+            announced: None,
+        }
     }
 
     /// What differs between where it was made and `here`; `None` if it is valid. `changed_message` is the
@@ -150,6 +159,7 @@ impl Bound {
 pub(crate) struct Records {
     list: Vec<(u32, Bound)>,
     cursor: usize,
+    announced: u32,
 }
 
 impl Records {
@@ -162,6 +172,18 @@ impl Records {
         let at = self.find(id).ok()?;
         self.cursor = at + 1;
         Some(&mut self.list[at].1)
+    }
+
+    /// Records thinking of an answer, in the answer's order.
+    pub(crate) fn announce(&mut self, id: u32, place: Place, producer: u32) {
+        let announced = Some(self.announced);
+        self.announced += 1;
+        self.insert(id, Bound { announced, ..Bound::new(place, producer) });
+    }
+
+    /// Place of a block among all announced thinking.
+    pub(crate) fn announced(&self, id: u32) -> Option<u32> {
+        self.find(id).ok().and_then(|at| self.list[at].1.announced)
     }
 
     pub(crate) fn insert(&mut self, id: u32, bound: Bound) {

@@ -17,7 +17,7 @@
 //! * Isolation by workspace, server tools' own breakpoints and pre-warming calls are not modelled.
 
 use super::attribution::Attribution;
-use super::binding::{Behaviour, Bound, Place, Records, rejection_text};
+use super::binding::{Behaviour, Place, Records, rejection_text};
 use super::cache::{Entry, Store};
 use super::model::{CacheSpec, ImageToggle, ParametersLevel, Refresh};
 use super::pairing::{self, invalid, wire_path};
@@ -186,7 +186,7 @@ impl<'m> Provider<'m> {
     pub fn answered(&mut self, thinking: &[u32]) {
         let Some(mut place) = self.served else { return };
         for &id in thinking.iter().filter(|&&id| id != NO_LINK) {
-            self.records.insert(id, Bound::new(place, self.producer));
+            self.records.announce(id, place, self.producer);
             place.predecessor = id;
         }
     }

@@ -308,6 +308,9 @@ impl Path {
             return Ok(false);
         }
         let here = Place { prefix: self.prefix, messages: node.bound, predecessor: node.accepted };
+        if is_reordered(request.blocks, index, records) {
+            return Err(Refused::Altered { index });
+        }
         let Some(bound) = records.get_mut(block.link) else {
             if let Some(producer) = scene.producer {
                 records.insert(block.link, Bound::as_seen(here, producer, block.hash));
@@ -402,6 +405,18 @@ impl Path {
         }
         self.cached.binary_search_by_key(&index, |c| c.index).ok()
     }
+}
+
+/// Whether thinking of the latest assistant message stands behind thinking that was made after it. Earlier
+/// messages are not held against the response they were.
+fn is_reordered(blocks: &[SentBlock], index: usize, records: &Records) -> bool {
+    let message = blocks[index].message;
+    let same = |b: &&SentBlock| b.message == message && b.kind.is_assistant();
+    let before = blocks[..index].iter().rev().take_while(same).find(|b| b.kind == SentKind::Thinking);
+    let Some(before) = before else { return false };
+    let order = (records.announced(before.link), records.announced(blocks[index].link));
+    matches!(order, (Some(before), Some(this)) if this < before)
+        && !blocks[index..].iter().any(|b| b.kind.is_assistant() && b.message != message)
 }
 
 const ROOT: u64 = 64;
