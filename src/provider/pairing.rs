@@ -52,16 +52,25 @@ fn turn_start(blocks: &[SentBlock], from: usize) -> usize {
     (0..from.min(blocks.len())).rev().find(|&i| assistant(i) && (i == 0 || !assistant(i - 1))).unwrap_or(0)
 }
 
+#[inline]
 fn unanswered(blocks: &[SentBlock], open: &[(u32, usize)]) -> Result<(), Rejection> {
-    let Some(&(id, index)) = open.first() else { return Ok(()) };
+    match open.first() {
+        None => Ok(()),
+        Some(&(id, index)) => Err(unanswered_call(blocks, id, index)),
+    }
+}
+
+#[cold]
+fn unanswered_call(blocks: &[SentBlock], id: u32, index: usize) -> Rejection {
     let message = format!(
         "messages.{}: `tool_use` ids were found without `tool_result` blocks immediately after: {id}. Each `tool_use` \
          block must have a corresponding `tool_result` block in the next message.",
         blocks[index].message
     );
-    Err(invalid(blocks, Some(index), message))
+    invalid(blocks, Some(index), message)
 }
 
+#[cold]
 fn unexpected_result(blocks: &[SentBlock], index: usize) -> Rejection {
     let message = format!(
         "{}: unexpected `tool_use_id` found in `tool_result` blocks: {}. Each `tool_result` block must have a \

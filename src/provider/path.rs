@@ -12,7 +12,7 @@
 //! * Parameters lose the cache of messages (or everything) as a whole; which parameter does is the
 //!   caller's knowledge.
 
-use super::binding::{BOUND_START, Behaviour, Bound, Place, Prefix, Records};
+use super::binding::{BOUND_START, Behaviour, Bound, Lesson, Place, Prefix, Records};
 use super::cache::{Entry, Store, mix};
 use super::model::{CacheSpec, ImageToggle, ModelSpec, ParametersLevel, ThinkingRetention};
 use super::{ChangedPart, NO_LINK, Request, SentBlock, SentKind};
@@ -89,7 +89,7 @@ pub(crate) struct Path {
     /// The call on the path was admitted, so every tool call in it is answered.
     pub(crate) complete: bool,
     /// What this call taught about thinking: index, id, and what was known before.
-    learned: Vec<(usize, u32, Option<Bound>)>,
+    learned: Vec<(usize, u32, Lesson)>,
 }
 
 /// What a prefix depends on besides its blocks.
@@ -135,11 +135,8 @@ impl Path {
         if let Some(&(first, _, _)) = self.learned.first() {
             self.truncate(first, store, at_ms);
         }
-        for (_, id, before) in self.learned.drain(..).rev() {
-            match before {
-                Some(bound) => records.insert(id, bound),
-                None => records.remove(id),
-            }
+        for (_, id, lesson) in self.learned.drain(..).rev() {
+            records.unlearn(id, lesson);
         }
     }
 
@@ -314,7 +311,7 @@ impl Path {
         let Some(bound) = records.get_mut(block.link) else {
             if let Some(producer) = scene.producer {
                 records.insert(block.link, Bound::as_seen(here, producer, block.hash));
-                self.learned.push((index, block.link, None));
+                self.learned.push((index, block.link, Lesson::New));
             }
             node.accepted = block.link;
             return Ok(false);
@@ -325,7 +322,7 @@ impl Path {
         let mut aside = *bound;
         let bound = if scene.producer.is_some() { bound } else { &mut aside };
         if bound.content.is_none() || !bound.settled {
-            self.learned.push((index, block.link, Some(*bound)));
+            self.learned.push((index, block.link, Lesson::about(bound)));
             bound.content = Some(block.hash);
         }
         if !scene.can_read(bound.producer) {
@@ -414,8 +411,7 @@ fn is_reordered(blocks: &[SentBlock], index: usize, records: &Records) -> bool {
     let same = |b: &&SentBlock| b.message == message && b.kind.is_assistant();
     let before = blocks[..index].iter().rev().take_while(same).find(|b| b.kind == SentKind::Thinking);
     let Some(before) = before else { return false };
-    let order = (records.announced(before.link), records.announced(blocks[index].link));
-    matches!(order, (Some(before), Some(this)) if this < before)
+    !records.in_order(before.link, blocks[index].link)
         && !blocks[index..].iter().any(|b| b.kind.is_assistant() && b.message != message)
 }
 

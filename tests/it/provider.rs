@@ -284,7 +284,8 @@ fn leaving_dropped_blocks_on_the_wire_keeps_the_cache_and_removing_them_breaks_i
 fn the_changed_part_is_named_and_the_account_decides_what_happens() {
     use ChangedPart::{Messages, System, Thinking, Tools};
     let new_tool = block(SentKind::Tool, 9, 3);
-    let changes: [(ChangedPart, &str, &dyn Fn(&mut Vec<SentBlock>)); 5] = [
+    type Change<'a> = &'a dyn Fn(&mut Vec<SentBlock>);
+    let changes: [(ChangedPart, &str, Change<'_>); 5] = [
         (System, "The system prompt differs.", &|b| b[1].hash = 99),
         (Tools, "The set of tools differs.", &|b| b[0].hash = 99),
         (Tools, "The set of tools differs.", &|b| b.insert(0, new_tool)),

@@ -233,7 +233,7 @@ impl Client {
         }
         let answered = new > response.len();
         while new < count || (new == response.len() && !answered) {
-            let kind = if self.next % 11 == 0 { SentKind::Image } else { SentKind::Text };
+            let kind = if self.next.is_multiple_of(11) { SentKind::Image } else { SentKind::Text };
             self.push(kind, 3 + (self.next % 7) as u32, NO_LINK);
             new += 1;
         }
@@ -250,7 +250,7 @@ impl Client {
         self.next += 1;
         let fresh = self.next;
         match edit {
-            Edit::Rewrite(n) => self.pick(n, |h| rewritable(h), |h| h.block.hash = fresh),
+            Edit::Rewrite(n) => self.pick(n, rewritable, |h| h.block.hash = fresh),
             Edit::Shorten(n) => self.pick(
                 n,
                 |h| h.block.kind == SentKind::ToolResult,
