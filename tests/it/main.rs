@@ -1,5 +1,6 @@
 //! The one integration-test binary.
 
+mod classify;
 mod compile;
 mod compile_properties;
 mod compile_recordings;
@@ -7,7 +8,12 @@ mod ingest_claude_code;
 mod ingest_corpus;
 mod ingest_input;
 mod ingest_sketch;
+mod prices;
 mod prompt_totals;
+mod provider;
+mod provider_misses;
+mod provider_support;
+mod reference;
 mod trace;
 mod transcripts;
 mod vectors;
