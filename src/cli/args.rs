@@ -114,9 +114,6 @@ pub struct SessionArgs {
     /// Count tokens: `auto` (calibrated on the recording's own usage) or `chars:N` (N characters a token)
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub tokens: String,
-    /// The recording's own compactions: undo them, or keep them
-    #[arg(long, value_name = "WHAT", default_value = "undo")]
-    pub recorded_compactions: Compactions,
     /// Only this part of the sessions, by id: hash:i/n, 1 <= i <= n
     #[arg(long, value_name = "hash:i/n")]
     pub shard: Option<ctxsim::sweep::Shard>,
@@ -244,6 +241,9 @@ pub struct SimulateArgs {
     pub replay: ReplayArgs,
     #[command(flatten)]
     pub session: SessionArgs,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "undo", help_heading = "Sessions")]
+    pub recorded_compactions: Compactions,
     #[command(flatten)]
     pub output: OutputArgs,
     /// Write one row per request to this CSV file
@@ -266,7 +266,7 @@ pub struct TraceArgs {
     /// Overwrite a non-empty folder that ctxsim did not write
     #[arg(long)]
     pub force: bool,
-    /// Hash contents with a random key that is kept nowhere, and number the sessions
+    /// Hash ids and contents again with a random key that is kept nowhere, and name tools by what they do
     #[arg(long)]
     pub anonymise: bool,
 }
@@ -277,6 +277,9 @@ pub struct InspectArgs {
     pub input: InputArgs,
     #[command(flatten)]
     pub session: SessionArgs,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Sessions")]
+    pub recorded_compactions: Compactions,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
@@ -356,6 +359,8 @@ pub enum SchemaKind {
     Scenario,
     /// results.json
     Results,
+    /// *.trace.jsonl: each of its lines
+    Trace,
 }
 
 #[derive(Debug, Args)]

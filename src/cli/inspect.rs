@@ -111,7 +111,7 @@ struct EventRow {
 
 /// Runs the command.
 pub fn run(args: &InspectArgs, terminal: &Terminal) -> Outcome {
-    let options = load::LoadOptions::resolve(&args.input, &args.session)?;
+    let options = load::LoadOptions::resolve(&args.input, &args.session, Some(args.recorded_compactions))?;
     let control = progress::control(terminal);
     let corpus = load::load(&options, &control, terminal)?;
     let found: Vec<Inspection> = corpus.sessions.iter().map(|s| inspect(s, args.largest)).collect();

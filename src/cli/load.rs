@@ -13,7 +13,7 @@ use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
 use ctxsim::sweep::{Control, Shard, corpus};
 use ctxsim::Error;
 
-use super::args::{InputArgs, SessionArgs};
+use super::args::{Compactions, InputArgs, SessionArgs};
 use super::exit::{self, Failure};
 use super::output::Terminal;
 use super::progress::Progress;
@@ -32,7 +32,7 @@ pub struct LoadOptions {
     shard: Option<Shard>,
     jobs: usize,
     compile: CompileOptions,
-    compactions: RecordedCompactions,
+    view: Option<RecordedCompactions>,
 }
 
 /// Sessions, and what could not be read.
@@ -49,11 +49,16 @@ pub struct Corpus {
 }
 
 impl LoadOptions {
-    /// Resolves what was typed.
+    /// Resolves what was typed. Without `view`, sessions keep both what recorded compactions removed and
+    /// what they put there.
     ///
     /// # Errors
     /// Unknown formats, malformed dates and token modes.
-    pub fn resolve(input: &InputArgs, session: &SessionArgs) -> Result<LoadOptions, Failure> {
+    pub fn resolve(
+        input: &InputArgs,
+        session: &SessionArgs,
+        view: Option<Compactions>,
+    ) -> Result<LoadOptions, Failure> {
         if let Some(name) = &input.input_format {
             ingest::format(name)?;
         }
@@ -67,13 +72,8 @@ impl LoadOptions {
             shard: session.shard,
             jobs: session.jobs,
             compile: CompileOptions { tokens: resolve::token_mode(&session.tokens)?, hash_key: 0 },
-            compactions: resolve::recorded_compactions(session.recorded_compactions),
+            view: view.map(resolve::recorded_compactions),
         })
-    }
-
-    /// Hashes contents with this key instead of the constant one.
-    pub fn set_hash_key(&mut self, key: u64) {
-        self.compile.hash_key = key;
     }
 }
 
@@ -146,7 +146,10 @@ fn compile_all(
             Recording::Transcript(transcript) => compile(transcript, &options.compile),
             Recording::Session(session) => session.as_ref().clone(),
         };
-        session.view(options.compactions).into_owned()
+        match options.view {
+            Some(how) => session.view(how).into_owned(),
+            None => session,
+        }
     })?;
     for session in compiled {
         match session {

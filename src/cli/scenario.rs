@@ -66,8 +66,9 @@ fn resolve(path: &Path, args: &RunArgs, terminal: &Terminal) -> Result<Resolved,
     };
     let in_scenario = |e: Failure| Failure { code: e.code, error: e.error.context(path.display().to_string()) };
     let replay = Replay::resolve(&replay_args(&scenario), terminal).map_err(in_scenario)?;
-    let load = load::LoadOptions::resolve(&input_args(&scenario, args.strict), &session_args(&scenario, args))
-        .map_err(in_scenario)?;
+    let input = input_args(&scenario, args.strict);
+    let view = compactions(scenario.options.recorded_compactions);
+    let load = load::LoadOptions::resolve(&input, &session_args(&scenario, args), Some(view)).map_err(in_scenario)?;
     Ok(Resolved { name, out, scenario, replay, load })
 }
 
@@ -84,7 +85,6 @@ fn input_args(scenario: &Scenario, strict: bool) -> InputArgs {
 fn session_args(scenario: &Scenario, args: &RunArgs) -> SessionArgs {
     SessionArgs {
         tokens: scenario.options.tokens.clone(),
-        recorded_compactions: compactions(scenario.options.recorded_compactions),
         shard: args.shard,
         jobs: args.jobs,
     }

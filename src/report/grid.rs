@@ -198,30 +198,42 @@ fn short_ids(results: &ResultSet) -> impl Fn(&str) -> String + use<> {
     }
 }
 
-/// Missed tokens and their price by cause: one row per cause that occurs, one column per total.
+/// Missed tokens and their price, by cause and policy; whichever of the two stands in rows makes the
+/// narrower table.
 pub fn misses_grid(results: &ResultSet) -> Grid {
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
-    let titles = results.totals.iter().map(|t| match many_models {
+    let policies = results.totals.iter().map(|t| match many_models {
         true => format!("{} on {}", t.policy, t.model),
         false => t.policy.clone(),
     });
-    let mut grid = Grid::new(
-        [("tokens not read, by cause".to_owned(), false)].into_iter().chain(titles.map(|title| (title, true))),
-    );
-    for &cause in Cause::ALL {
-        if results.totals.iter().all(|t| t.summary.miss(cause).tokens == 0) {
-            continue;
+    let policies: Vec<String> = policies.collect();
+    let occurs = |cause: &&Cause| results.totals.iter().any(|t| t.summary.miss(**cause).tokens > 0);
+    let causes: Vec<&Cause> = Cause::ALL.iter().filter(occurs).collect();
+    let cell = |policy: usize, cause: &Cause| {
+        let miss = results.totals[policy].summary.miss(*cause);
+        match miss.tokens {
+            0 => "0".to_owned(),
+            tokens => format!("{} (${})", number(tokens), Usd(miss.cost_pusd).rounded(4)),
         }
-        let values = results.totals.iter().map(|t| {
-            let miss = t.summary.miss(cause);
-            match miss.tokens {
-                0 => "0".to_owned(),
-                tokens => format!("{} (${})", number(tokens), Usd(miss.cost_pusd).rounded(4)),
-            }
-        });
-        grid.rows.push([cause.name().to_owned()].into_iter().chain(values).collect());
+    };
+    let titled = |titles: Vec<String>| {
+        let names = titles.into_iter().map(|title| (title, true));
+        Grid::new([("tokens not read".to_owned(), false)].into_iter().chain(names))
+    };
+    let mut by_cause = titled(policies.clone());
+    for cause in &causes {
+        let cells = (0..policies.len()).map(|policy| cell(policy, cause));
+        by_cause.rows.push([cause.name().to_owned()].into_iter().chain(cells).collect());
     }
-    grid
+    let mut by_policy = titled(causes.iter().map(|cause| cause.name().to_owned()).collect());
+    for (policy, label) in policies.into_iter().enumerate() {
+        by_policy.rows.push([label].into_iter().chain(causes.iter().map(|cause| cell(policy, cause))).collect());
+    }
+    match causes.is_empty() {
+        true => Grid::default(),
+        false if by_policy.natural_width(2) < by_cause.natural_width(2) => by_policy,
+        false => by_cause,
+    }
 }
 
 /// What a reader must know to read the numbers right, one sentence each.

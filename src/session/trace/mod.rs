@@ -83,8 +83,3 @@ fn names_known_blocks(kind: &EventKind, blocks: u32) -> bool {
         _ => true,
     }
 }
-
-/// Writes one trace.
-pub fn write(_session: &Session, _out: &mut impl std::io::Write) -> std::io::Result<()> {
-    Ok(())
-}
