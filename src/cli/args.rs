@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "ctxsim", version, max_term_width = 110, after_help = ROOT_EXAMPLES)]
 pub struct Cli {
-    /// Print no notes and no progress
+    /// Print results only: no progress and no remarks on stderr
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Say more about what is read and written
@@ -38,7 +38,7 @@ pub enum Command {
 
 Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are
 compared. The first policy is the baseline of the relative columns.")]
-    Simulate(SimulateArgs),
+    Simulate(Box<SimulateArgs>),
     /// Write content-free traces of recordings: sizes and hashes, no text
     #[command(after_help = "Examples:
   ctxsim trace ~/.claude/projects/api -o traces

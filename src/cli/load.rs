@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use ctxsim::Error;
 use ctxsim::ingest::dedupe::{Loaded, dedupe};
 use ctxsim::ingest::{self, ReadOptions, Recording, input};
 use ctxsim::provider::price::Date;
@@ -11,7 +12,6 @@ use ctxsim::report::Skipped;
 use ctxsim::session::Session;
 use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
 use ctxsim::sweep::{Control, Shard, corpus};
-use ctxsim::Error;
 
 use super::args::{Compactions, InputArgs, SessionArgs};
 use super::exit::{self, Failure};
@@ -101,7 +101,8 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
         match result {
             None => corpus.interrupted = true,
             Some(Ok(found)) => {
-                recordings.extend(found.into_iter().map(|recording| Loaded { path: path.clone(), recording }));
+                recordings
+                    .extend(found.into_iter().map(|recording| Loaded { path: path.clone(), recording }));
             }
             Some(Err(error)) => {
                 corpus.skipped.push(skipped(path, &error));
@@ -112,7 +113,11 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     }
     if let Some(error) = first_error.filter(|_| options.strict || recordings.is_empty()) {
         let many = corpus.skipped_files > 1 && !options.strict;
-        let others = if many { format!(" ({} files, none could be read)", corpus.skipped_files) } else { String::new() };
+        let others = if many {
+            format!(" ({} files, none could be read)", corpus.skipped_files)
+        } else {
+            String::new()
+        };
         return Err(Failure::new(exit::NO_INPUT, format!("{error}{others}")));
     }
     note_lines(&recordings, &mut corpus.skipped);
@@ -126,7 +131,10 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     }
     compile_all(options, &recordings, control, &mut corpus)?;
     if corpus.sessions.is_empty() && !corpus.interrupted {
-        return Err(Failure::new(exit::NO_MATCH, "no session matches: nothing is left after --since, --project and --shard"));
+        return Err(Failure::new(
+            exit::NO_MATCH,
+            "no session matches: nothing is left after --since, --project and --shard",
+        ));
     }
     Ok(corpus)
 }
@@ -230,7 +238,8 @@ fn agent_folders() -> Result<Vec<String>, Failure> {
     let there: Vec<String> =
         known.iter().map(expand).filter(|f| f.is_dir()).map(|f| f.display().to_string()).collect();
     if there.is_empty() {
-        let message = format!("no INPUT given, and there is no {}; name a file or a folder", known.join(", no "));
+        let message =
+            format!("no INPUT given, and there is no {}; name a file or a folder", known.join(", no "));
         return Err(Failure::new(exit::NO_INPUT, message));
     }
     Ok(there)
@@ -254,7 +263,9 @@ mod tests {
 
     #[test]
     fn days_become_milliseconds() {
-        for (text, day) in [("1970-01-01", 0), ("1970-03-01", 59), ("2000-02-29", 11_016), ("2026-11-30", 20_787)] {
+        for (text, day) in
+            [("1970-01-01", 0), ("1970-03-01", 59), ("2000-02-29", 11_016), ("2026-11-30", 20_787)]
+        {
             assert_eq!(epoch_ms(text.parse().expect("a date")), day * DAY_MS, "{text}");
         }
     }

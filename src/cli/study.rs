@@ -161,7 +161,9 @@ fn plan(replay: &Replay, corpus: &Corpus, terminal: &Terminal) -> Result<Plan, F
     for session in &corpus.sessions {
         let choices = match models_of(replay, session, &mut models)? {
             Some(own) => vec![own],
-            None => (0..replay.model_ids.len()).map(|model| ModelChoice { model, substituted: None }).collect(),
+            None => {
+                (0..replay.model_ids.len()).map(|model| ModelChoice { model, substituted: None }).collect()
+            }
         };
         sessions.push(Planned { session: Arc::clone(session), models: choices });
     }
@@ -195,9 +197,8 @@ fn models_of(
 
 fn warn_of_substitutes(sessions: &[Planned], models: &[ModelSpec], terminal: &Terminal) {
     let choices = sessions.iter().flat_map(|s| &s.models);
-    let mut pairs: Vec<(&str, &str)> = choices
-        .filter_map(|c| Some((c.substituted.as_deref()?, models[c.model].id.as_str())))
-        .collect();
+    let mut pairs: Vec<(&str, &str)> =
+        choices.filter_map(|c| Some((c.substituted.as_deref()?, models[c.model].id.as_str()))).collect();
     pairs.sort_unstable();
     pairs.dedup();
     for (id, model) in pairs {
@@ -222,7 +223,10 @@ fn params(config: &PolicyConfig, model: &ModelSpec) -> serde_json::Map<String, s
         ParamValue::List(words) => words.clone().into(),
     };
     let own = config.resolved_params(model);
-    own.iter().chain(&config.common.clone().into_iter().collect::<Vec<_>>()).map(|(k, v)| (k.clone(), value(v))).collect()
+    own.iter()
+        .chain(&config.common.clone().into_iter().collect::<Vec<_>>())
+        .map(|(k, v)| (k.clone(), value(v)))
+        .collect()
 }
 
 /// The part of a recipe that does not depend on the corpus.

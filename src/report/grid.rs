@@ -178,7 +178,11 @@ fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
                 model: &total.model,
                 summary: &total.summary,
                 change: total.relative.as_ref().map(Relative::cost_change),
-                stopped: if stopped == 0 { String::new() } else { format!("{stopped} of {}", total.sessions) },
+                stopped: if stopped == 0 {
+                    String::new()
+                } else {
+                    format!("{stopped} of {}", total.sessions)
+                },
             })
         }));
     }
@@ -227,7 +231,9 @@ pub fn misses_grid(results: &ResultSet) -> Grid {
     }
     let mut by_policy = titled(causes.iter().map(|cause| cause.name().to_owned()).collect());
     for (policy, label) in policies.into_iter().enumerate() {
-        by_policy.rows.push([label].into_iter().chain(causes.iter().map(|cause| cell(policy, cause))).collect());
+        by_policy
+            .rows
+            .push([label].into_iter().chain(causes.iter().map(|cause| cell(policy, cause))).collect());
     }
     match causes.is_empty() {
         true => Grid::default(),
@@ -238,7 +244,9 @@ pub fn misses_grid(results: &ResultSet) -> Grid {
 
 /// What a reader must know to read the numbers right, one sentence each.
 pub fn notes(results: &ResultSet) -> Vec<String> {
-    let mut notes = vec!["Open-loop replay: outputs are as recorded, no request is added, nothing is invented.".to_owned()];
+    let mut notes = vec![
+        "Open-loop replay: outputs are as recorded, no request is added, nothing is invented.".to_owned(),
+    ];
     if results.interrupted {
         notes.push("Interrupted: only the cells that were finished are shown.".to_owned());
     }
@@ -278,7 +286,10 @@ pub fn notes(results: &ResultSet) -> Vec<String> {
         ));
     }
     if !results.skipped.is_empty() {
-        notes.push(format!("{} inputs or lines were skipped; results.json names them.", results.skipped.len()));
+        notes.push(format!(
+            "{} inputs or lines were skipped; results.json names them.",
+            results.skipped.len()
+        ));
     }
     notes
 }

@@ -355,8 +355,7 @@ pub(crate) mod tests {
 
     #[test]
     fn cells_are_ordered_by_session_then_policy_as_given() {
-        let order: Vec<_> =
-            sample().cells.iter().map(|c| format!("{}/{}", c.session, c.policy)).collect();
+        let order: Vec<_> = sample().cells.iter().map(|c| format!("{}/{}", c.session, c.policy)).collect();
         assert_eq!(order, ["s-one/none", "s-one/arc", "s-two/none", "s-two/arc"]);
     }
 

@@ -90,7 +90,14 @@ impl Canvas {
     }
 
     /// Text with its middle line at `at`.
-    pub fn text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64, colour: RGBColor, anchor: Anchor) {
+    pub fn text(
+        &mut self,
+        at: (f64, f64),
+        text: impl Into<String>,
+        size: f64,
+        colour: RGBColor,
+        anchor: Anchor,
+    ) {
         self.items.push(Item::Text { at, text: text.into(), size, colour, anchor });
     }
 
@@ -139,7 +146,8 @@ impl Canvas {
 }
 
 fn register() -> Result<()> {
-    register_font(FONT_NAME, FontStyle::Normal, FONT).map_err(|_| drawing_error("the embedded font is broken"))
+    register_font(FONT_NAME, FontStyle::Normal, FONT)
+        .map_err(|_| drawing_error("the embedded font is broken"))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a picture is at most some thousand pixels wide")]
@@ -197,7 +205,9 @@ fn draw_mark<B: DrawingBackend>(
             let points = corners(&[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)]);
             area.draw(&Polygon::new(points, fill)).map_err(drawing_error)
         }
-        Shape::Circle => area.draw(&Circle::new(pixel((x, y), scale), r * scale, fill)).map_err(drawing_error),
+        Shape::Circle => {
+            area.draw(&Circle::new(pixel((x, y), scale), r * scale, fill)).map_err(drawing_error)
+        }
         Shape::Cross => {
             let line = stroke(colour, 2.0 * scale);
             for ends in [[(-0.9, -0.9), (0.9, 0.9)], [(-0.9, 0.9), (0.9, -0.9)]] {
@@ -303,7 +313,10 @@ mod tests {
     #[test]
     fn lines_are_split_where_they_turn_back() {
         let parts = split_at_sharp_corners(&[(0.0, 0.0), (1.0, 1.0), (1.1, 9.0), (1.2, 0.0), (2.0, 0.0)]);
-        assert_eq!(parts, [vec![(0.0, 0.0), (1.0, 1.0), (1.1, 9.0)], vec![(1.1, 9.0), (1.2, 0.0), (2.0, 0.0)]]);
+        assert_eq!(
+            parts,
+            [vec![(0.0, 0.0), (1.0, 1.0), (1.1, 9.0)], vec![(1.1, 9.0), (1.2, 0.0), (2.0, 0.0)]]
+        );
     }
 
     #[test]
