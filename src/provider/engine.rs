@@ -226,6 +226,12 @@ impl<'m> Provider<'m> {
     pub fn dropped_thinking(&self) -> &[u32] {
         &self.path.dropped
     }
+
+    /// Indexes (into the last request's blocks) of the thinking blocks that failed the prefix check in it,
+    /// whether they were dropped or let through.
+    pub fn mismatched_thinking(&self) -> &[u32] {
+        &self.path.failing
+    }
 }
 
 fn scene<'a>(

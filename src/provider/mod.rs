@@ -21,6 +21,7 @@ pub mod server_side;
 
 pub use engine::Provider;
 pub use model::{ModelSpec, Models};
+pub use pairing::wire_path;
 
 use serde::{Deserialize, Serialize};
 

@@ -456,8 +456,8 @@ mod tests {
     fn ids_resolve_or_name_the_nearest() {
         let models = Models::builtin().unwrap();
         assert_eq!(models.get("anthropic/claude-3-5-haiku-20241022").unwrap().id, "claude-haiku-3-5");
-        let slip = models.get("claude-opus-5-6").unwrap_err().to_string();
-        assert!(slip.contains("did you mean `claude-opus-5"), "{slip}");
+        let slip = models.get("claude-fabel-5-2").unwrap_err().to_string();
+        assert!(slip.contains("did you mean `claude-fable-5-2`"), "{slip}");
         let stand_in = models.resolve("some-model-of-2031").unwrap();
         assert!(stand_in.substituted && stand_in.model.id == SUBSTITUTE);
         assert!(models.resolve("gpt-5.4").unwrap().substituted);

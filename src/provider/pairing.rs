@@ -80,7 +80,7 @@ pub(crate) fn invalid(blocks: &[SentBlock], index: Option<usize>, message: Strin
 }
 
 /// Path of a block in the request: `messages.{i}.content.{j}`, `tools.{i}` or `system.{i}`.
-pub(crate) fn wire_path(blocks: &[SentBlock], index: usize) -> String {
+pub fn wire_path(blocks: &[SentBlock], index: usize) -> String {
     let block = &blocks[index];
     let before = &blocks[..index];
     let messages_start = blocks.iter().take_while(|b| b.kind.is_prefix()).count();

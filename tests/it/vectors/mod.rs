@@ -1,0 +1,185 @@
+//! Expected numbers as data: every vector of `fixtures/vectors`, and of the folder that the variable
+//! `CTXSIM_VECTORS` names, is run by its `mechanism` and compared field by field.
+
+mod compare;
+mod grammar;
+mod provider;
+mod requests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+/// One vector, or one case of it, ready to run.
+pub struct Case<'a> {
+    /// What is modelled (`anthropic-api`, `arcturn@0.6.0`, …).
+    pub system: &'a str,
+    /// Preset or model the vector names.
+    pub preset: &'a str,
+    /// Its input, case fields laid over the common ones.
+    pub input: &'a Map<String, Value>,
+    /// The file's defaults.
+    pub defaults: &'a Value,
+}
+
+/// Runs a case and returns every output field it knows; `None` if the case is another room's.
+pub type Run = fn(&Case<'_>) -> Option<Value>;
+
+/// Rooms register their mechanisms here, one line each.
+const ROOMS: &[&[(&str, Run)]] = &[provider::MECHANISMS];
+
+/// What is not built yet, and why: (system, mechanism, reason). Nothing else may be skipped.
+const PENDING: &[(&str, &str, &str)] = &[
+    ("openai", "requests", "the cache of message boundaries is a later issue"),
+    ("openai", "implicit_cache", "the cache of message boundaries is a later issue"),
+    ("gemini", "implicit_cache", "the probabilistic cache is a later issue"),
+    ("deepseek", "requests", "the cache of prefix units is a later issue"),
+    ("vllm", "block_cache", "block-rounded caches are a later issue"),
+    ("sglang", "block_cache", "block-rounded caches are a later issue"),
+    ("mooncake", "block_cache", "block-rounded caches are a later issue"),
+    ("anthropic-api", "client_window", "a client's belief, of the octo presets"),
+    ("octo@b1e033b8", "archive", "octo is a later issue"),
+    ("octo@b1e033b8", "cache_markers", "octo is a later issue"),
+    ("octo@b1e033b8", "client_window", "octo is a later issue"),
+    ("octo@b1e033b8", "compaction.check", "octo is a later issue"),
+    ("octo@b1e033b8", "compaction.run", "octo is a later issue"),
+    ("octo@b1e033b8", "compaction.split", "octo is a later issue"),
+    ("octo@b1e033b8", "compaction.threshold", "octo is a later issue"),
+    ("octo@b1e033b8", "overflow.gate", "octo is a later issue"),
+    ("octo@b1e033b8", "overflow.pull_back", "octo is a later issue"),
+    ("octo@b1e033b8", "overflow.retry", "octo is a later issue"),
+    ("octo@b1e033b8", "reclaim", "octo is a later issue"),
+    ("octo@b1e033b8", "summarizer.input", "octo is a later issue"),
+    ("octo@b1e033b8", "summarizer.model", "octo is a later issue"),
+    ("octo@b1e033b8", "summarizer.usage", "octo is a later issue"),
+    ("octo@b1e033b8", "token_estimate", "octo is a later issue"),
+    ("octo@b1e033b8", "wire", "octo is a later issue"),
+    ("octo@b1e033b8", "write_cap", "octo is a later issue"),
+    ("arcturn@0.6.0", "cache_markers", "the policy room registers it"),
+    ("arcturn@0.6.0", "compaction.cut", "the policy room registers it"),
+    ("arcturn@0.6.0", "compaction.run", "the policy room registers it"),
+    ("arcturn@0.6.0", "compaction.serialize", "the policy room registers it"),
+    ("arcturn@0.6.0", "compaction.trigger", "the policy room registers it"),
+    ("arcturn@0.6.0", "defaults", "the policy room registers it"),
+    ("arcturn@0.6.0", "edit.boundary", "the policy room registers it"),
+    ("arcturn@0.6.0", "edit.select", "the policy room registers it"),
+    ("arcturn@0.6.0", "edit.sliding", "the policy room registers it"),
+    ("arcturn@0.6.0", "edit.stub_size", "the policy room registers it"),
+    ("arcturn@0.6.0", "edit.trigger", "the policy room registers it"),
+    ("arcturn@0.6.0", "entries.replay", "the policy room registers it"),
+    ("arcturn@0.6.0", "offload", "the policy room registers it"),
+    ("arcturn@0.6.0", "offload.file_name", "the policy room registers it"),
+    ("arcturn@0.6.0", "token_estimate", "the policy room registers it"),
+    ("arcturn@0.6.0", "wire", "the policy room registers it"),
+    ("arcturn@seed", "edit.passes", "the policy room registers it"),
+    ("arcturn@seed", "offload_then_edit", "the policy room registers it"),
+];
+
+/// Reads every JSON file of a folder, in the order of their names.
+fn read_folder(folder: &Path) -> Vec<(PathBuf, Value)> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let json = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        (path, json)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+fn all_files() -> Vec<(PathBuf, Value)> {
+    let mut files = read_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/vectors"));
+    if let Some(folder) = std::env::var_os("CTXSIM_VECTORS") {
+        files.extend(read_folder(Path::new(&folder)));
+    }
+    files
+}
+
+/// Input and expectation of each case; a vector without cases is one.
+fn cases(vector: &Value) -> Vec<(Map<String, Value>, &Value)> {
+    let mut input = vector["input"].as_object().unwrap().clone();
+    let Some(cases) = input.shift_remove("cases") else { return vec![(input, &vector["expect"])] };
+    let (cases, expected) =
+        (cases.as_array().unwrap().clone(), vector["expect"]["cases"].as_array().unwrap());
+    assert_eq!(cases.len(), expected.len(), "vector {}: cases and expectations", vector["id"]);
+    let over = |case: &Value| {
+        let mut merged = input.clone();
+        merged.extend(case.as_object().unwrap().clone());
+        merged
+    };
+    cases.iter().map(over).zip(expected).collect()
+}
+
+fn run(case: &Case<'_>, mechanism: &str) -> Option<Value> {
+    let registered = ROOMS.iter().flat_map(|room| room.iter());
+    registered.filter(|(name, _)| *name == mechanism).find_map(|(_, run)| run(case))
+}
+
+#[test]
+fn every_one_of_the_vectors_holds() {
+    let (mut vectors, mut fields) = (0, 0);
+    let mut skipped: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    let files = all_files();
+    for (path, file) in &files {
+        for vector in file["vectors"].as_array().unwrap() {
+            let text =
+                |field: &str| vector[field].as_str().unwrap_or_else(|| panic!("{}: {field}", path.display()));
+            let (id, system, mechanism) = (text("id"), text("system"), text("mechanism"));
+            let pending = PENDING.iter().find(|(s, m, _)| *s == system && *m == mechanism);
+            if let Some((system, mechanism, _)) = pending {
+                *skipped.entry((*system, *mechanism)).or_default() += 1;
+                continue;
+            }
+            vectors += 1;
+            for (i, (input, expected)) in cases(vector).iter().enumerate() {
+                let case = Case { system, preset: text("preset"), input, defaults: &file["defaults"] };
+                let place = format!("{} {id} [{i}]", path.file_name().unwrap().display());
+                match run(&case, mechanism) {
+                    Some(actual) => fields += compare::compare(&place, expected, &actual, &mut wrong),
+                    None => wrong.push(format!("{place}: nothing runs mechanism `{mechanism}` of {system}")),
+                }
+            }
+        }
+    }
+    let count: usize = skipped.values().sum();
+    println!("compared {fields} fields of {vectors} vectors; {count} pending: {skipped:?}");
+    assert!(wrong.is_empty(), "{} fields differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(vectors > 0 && fields > vectors, "nothing was compared");
+}
+
+#[test]
+fn no_source_file_knows_the_id_of_one_of_the_vectors() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let ids: Vec<String> = all_files()
+        .iter()
+        .flat_map(|(_, file)| file["vectors"].as_array().unwrap().clone())
+        .map(|vector| vector["id"].as_str().unwrap().to_owned())
+        .filter(|id| id.len() > 2)
+        .collect();
+    let mut folders = vec![root.join("src"), root.join("tests")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                let known = ids.iter().find(|id| has_word(&text, id));
+                assert!(known.is_none(), "{} holds the vector id {known:?}", path.display());
+            }
+        }
+    }
+}
+
+/// Whether `word` stands in `text` as a word of its own.
+fn has_word(text: &str, word: &str) -> bool {
+    let inner = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_' || c == '.');
+    text.match_indices(word).any(|(at, _)| {
+        !inner(text[..at].chars().next_back()) && !inner(text[at + word.len()..].chars().next())
+    })
+}
