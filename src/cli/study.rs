@@ -71,7 +71,7 @@ impl Files {
 
 /// Runs every cell, streams the files, and returns the results.
 ///
-/// `watch` sees every cell with its requests if `watch_all` is set, else only its summary.
+/// `watch` sees every cell with its requests.
 ///
 /// # Errors
 /// Strategies that do not fit a model; files that cannot be written.

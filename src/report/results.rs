@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Rate, Usd};
+use crate::metrics::Rate;
 use crate::sim::Summary;
 
 /// Version of every file that ctxsim writes.
@@ -222,11 +222,6 @@ impl ResultSet {
             .take_while(|c| c.session == cell.session)
             .find(|c| c.policy == baseline && c.model == cell.model)
             .filter(|base| base.finished() && cell.finished())
-    }
-
-    /// All money of all cells.
-    pub fn cost(&self) -> Usd {
-        Usd(self.cells.iter().map(|c| c.summary.cost.total()).sum())
     }
 }
 

@@ -9,6 +9,7 @@ mod ingest_corpus;
 mod ingest_input;
 mod ingest_sketch;
 mod prompt_totals;
+mod quickstart;
 mod runner;
 mod support;
 mod trace;

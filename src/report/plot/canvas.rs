@@ -20,6 +20,8 @@ const FONT: &[u8] = include_bytes!("../../../assets/Roboto-Regular.ttf");
 const FONT_NAME: &str = "sans-serif";
 /// A PNG is drawn this many times larger in each direction, then averaged.
 const OVERSAMPLING: u32 = 2;
+/// An SVG has this many units per point, since the backend writes whole units.
+const SVG_UNITS: u32 = 4;
 
 /// Where a text stands in relation to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,9 +122,14 @@ impl Canvas {
         register()?;
         match format {
             PictureFormat::Svg => {
+                let (width, height) = self.size;
+                let (units_x, units_y) = (width * SVG_UNITS, height * SVG_UNITS);
                 let mut svg = String::new();
-                let backend = SVGBackend::with_string(&mut svg, self.size);
-                self.draw(&backend.into_drawing_area(), 1.0)?;
+                let backend = SVGBackend::with_string(&mut svg, (units_x, units_y));
+                self.draw(&backend.into_drawing_area(), f64::from(SVG_UNITS))?;
+                let in_units = format!("width=\"{units_x}\" height=\"{units_y}\"");
+                let in_points = format!("width=\"{width}\" height=\"{height}\"");
+                svg = svg.replacen(&in_units, &in_points, 1);
                 svg.push('\n');
                 Ok(svg.into_bytes())
             }
