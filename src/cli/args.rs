@@ -21,7 +21,10 @@ pub struct Cli {
 
 const ROOT_EXAMPLES: &str = "Examples:
   ctxsim run scenarios/quickstart.toml
-  ctxsim simulate ~/.claude/projects -p none -p arcturn";
+  ctxsim simulate ~/.claude/projects -p none -p arcturn
+
+Exit codes: 0 done, 2 wrong arguments or configuration, 3 no input could be read, 4 nothing matched, 5 finished but
+some inputs were skipped, 70 a bug in ctxsim, 130 interrupted (what was finished is kept).";
 
 /// Commands.
 #[derive(Debug, Subcommand)]

@@ -9,6 +9,7 @@ use ctxsim::ingest::dedupe::{Loaded, dedupe};
 use ctxsim::ingest::{self, ReadOptions, Recording, input};
 use ctxsim::provider::price::Date;
 use ctxsim::report::Skipped;
+use ctxsim::report::grid::counted;
 use ctxsim::session::Session;
 use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
 use ctxsim::sweep::{Control, Shard, corpus};
@@ -84,7 +85,7 @@ impl LoadOptions {
 /// is left.
 pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) -> Result<Corpus, Failure> {
     let files = find(options, terminal)?;
-    terminal.detail(&format!("reading {} files", files.len()));
+    terminal.detail(&format!("reading {}", counted(files.len() as u64, "file")));
     let progress = Progress::start(terminal, control, "files", files.len() as u64);
     let read = corpus::map_inputs(&files, options.jobs, control, |path| {
         let result = read_file(path, &options.read);
@@ -204,7 +205,11 @@ fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<PathBuf>, Fail
         true => {
             let folders = agent_folders()?;
             let files = input::resolve(&folders).map_err(no_input)?;
-            terminal.note(&format!("no INPUT given: {} files below {}", files.len(), folders.join(", ")));
+            terminal.note(&format!(
+                "no INPUT given: {} below {}",
+                counted(files.len() as u64, "file"),
+                folders.join(", ")
+            ));
             files
         }
         false => input::resolve(&options.inputs).map_err(no_input)?,

@@ -47,7 +47,8 @@ pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
         let compactions = resolve::compactions_word(compactions(options.recorded_compactions));
         let mut recipe = study::recipe_of(&one.replay, "run", &options.tokens, compactions);
         recipe.scenario = Some(one.name.clone());
-        let study = Study { replay: &one.replay, recipe, jobs: args.jobs, control: &control };
+        let description = &one.scenario.description;
+        let study = Study { replay: &one.replay, recipe, description, jobs: args.jobs, control: &control };
         let results = study::run(&study, &corpus, files, terminal, None)?;
         study::print(&results, args.output.format, terminal)?;
         code = code.max(study::end(&results, &corpus, terminal));

@@ -18,6 +18,7 @@ pub fn run(args: &SimulateArgs, terminal: &Terminal) -> Outcome {
     let study = Study {
         replay: &replay,
         recipe: study::recipe_of(&replay, "simulate", &args.session.tokens, compactions),
+        description: "",
         jobs: args.session.jobs,
         control: &control,
     };

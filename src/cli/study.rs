@@ -24,6 +24,8 @@ pub struct Study<'a> {
     pub replay: &'a Replay,
     /// What the recipe says besides these.
     pub recipe: Recipe,
+    /// What the study is about, in a line.
+    pub description: &'a str,
     /// Threads.
     pub jobs: usize,
     /// Stops the work.
@@ -115,7 +117,7 @@ pub fn run(
     let recipe = recipe(study, &plan.models);
     let mut results = ResultSet::new(recipe, corpus.skipped.clone(), cells);
     results.interrupted = !complete || corpus.interrupted;
-    finish(files, &results, study.recipe.scenario.as_deref().unwrap_or(&study.recipe.command), terminal)?;
+    finish(files, &results, study.description, terminal)?;
     Ok(results)
 }
 
@@ -132,7 +134,7 @@ fn write_record(files: &mut Files, run: &RunRecord<'_>, model: &ModelSpec) -> Re
     Ok(())
 }
 
-fn finish(files: Files, results: &ResultSet, title: &str, terminal: &Terminal) -> Result<(), Failure> {
+fn finish(files: Files, results: &ResultSet, description: &str, terminal: &Terminal) -> Result<(), Failure> {
     if let Some(requests) = files.requests {
         requests.finish()?.commit()?;
     }
@@ -146,7 +148,8 @@ fn finish(files: Files, results: &ResultSet, title: &str, terminal: &Terminal) -
         None => Vec::new(),
     };
     let digest = wire::digest(results);
-    dir.write("report.md", markdown::report(title, results, &digest, &drawn).as_bytes())?;
+    let title = results.recipe.scenario.as_ref().unwrap_or(&results.recipe.command);
+    dir.write("report.md", markdown::report(title, description, results, &digest, &drawn).as_bytes())?;
     terminal.note(&format!("written to {}", dir.path().display()));
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use ctxsim::report::files::OutputDir;
+use ctxsim::report::grid::counted;
 use ctxsim::session::{Session, trace};
 
 use super::args::TraceArgs;
@@ -23,8 +24,8 @@ pub fn run(args: &TraceArgs, terminal: &Terminal) -> Outcome {
             None => write(&dir, session)?,
         }
     }
-    let count = corpus.sessions.len();
-    terminal.note(&format!("{count} traces written to {}", dir.path().display()));
+    let count = counted(corpus.sessions.len() as u64, "trace");
+    terminal.note(&format!("{count} written to {}", dir.path().display()));
     study::report_skipped(&corpus.skipped, terminal);
     Ok(match corpus.interrupted {
         true => exit::INTERRUPTED,

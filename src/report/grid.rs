@@ -254,14 +254,18 @@ pub fn notes(results: &ResultSet) -> Vec<String> {
         let stopped = total.sessions - total.finished_sessions;
         if stopped > 0 {
             notes.push(format!(
-                "{} stopped before the end in {stopped} of {} sessions; comparisons leave these out.",
-                total.policy, total.sessions
+                "{} stopped before the end in {stopped} of {}.",
+                total.policy,
+                counted(total.sessions, "session")
             ));
         }
         if let Some(relative) = total.relative.as_ref().filter(|r| r.sessions < total.sessions) {
             notes.push(format!(
-                "The change of {} against {} is over the {} of {} sessions that both finished.",
-                total.policy, relative.baseline, relative.sessions, total.sessions
+                "The change of {} against {} is over the {} of {} that both finished.",
+                total.policy,
+                relative.baseline,
+                relative.sessions,
+                counted(total.sessions, "session")
             ));
         }
     }
@@ -270,19 +274,20 @@ pub fn notes(results: &ResultSet) -> Vec<String> {
         let mut ids: Vec<&str> =
             results.cells.iter().filter(|c| test(&c.summary)).map(|c| c.session.as_str()).collect();
         ids.dedup();
-        ids.len()
+        ids.len() as u64
     };
     let without_prefix = sessions_where(&|s| s.hidden_prefix_tokens == 0);
     if without_prefix > 0 {
         notes.push(format!(
-            "{without_prefix} sessions do not show how large their system prompt and tools are; these count as 0 tokens."
+            "How large system prompt and tools are does not show in {}; they count as 0 tokens there.",
+            counted(without_prefix, "session")
         ));
     }
     let undone = sessions_where(&|s| s.recorded_compactions_undone > 0);
     if undone > 0 {
         notes.push(format!(
-            "{undone} sessions were compacted when recorded; this was undone, but what the agent read again \
-             afterwards is still in them."
+            "Compactions in the recording of {} were undone; what the agent read again after them is still there.",
+            counted(undone, "session")
         ));
     }
     if !results.skipped.is_empty() {
@@ -292,6 +297,12 @@ pub fn notes(results: &ResultSet) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// `1 session`, `2 sessions`.
+pub fn counted(n: u64, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", number(n))
 }
 
 fn substitution_notes(results: &ResultSet) -> Vec<String> {

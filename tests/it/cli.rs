@@ -93,7 +93,7 @@ fn without_input_the_sessions_of_agents_are_found() {
     fs::rename(dir.path().join("s.jsonl"), project.join("s.jsonl")).expect("same folder");
     let found = run(dir.path(), ["simulate", "--project", "api", "--format", "json"]);
     assert_eq!(json(&found, 0)["cells"].as_array().map(Vec::len), Some(2));
-    assert!(stderr(&found).contains("1 files below"), "{}", stderr(&found));
+    assert!(stderr(&found).contains("1 file below"), "{}", stderr(&found));
     assert_eq!(code(&run(dir.path(), ["simulate", "--project", "web"])), 4);
 }
 
