@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "ctxsim", version, max_term_width = 110, after_help = ROOT_EXAMPLES)]
 pub struct Cli {
-    /// Print no notes and no progress
+    /// Print results only: no progress and no remarks on stderr
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Say more about what is read and written
@@ -21,7 +21,10 @@ pub struct Cli {
 
 const ROOT_EXAMPLES: &str = "Examples:
   ctxsim run scenarios/quickstart.toml
-  ctxsim simulate ~/.claude/projects -p none -p arcturn";
+  ctxsim simulate ~/.claude/projects -p none -p arcturn
+
+Exit codes: 0 done, 2 wrong arguments or configuration, 3 no input could be read, 4 nothing matched, 5 finished but
+some inputs were skipped, 70 a bug in ctxsim, 130 interrupted (what was finished is kept).";
 
 /// Commands.
 #[derive(Debug, Subcommand)]
@@ -38,7 +41,7 @@ pub enum Command {
 
 Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are
 compared. The first policy is the baseline of the relative columns.")]
-    Simulate(SimulateArgs),
+    Simulate(Box<SimulateArgs>),
     /// Write content-free traces of recordings: sizes and hashes, no text
     #[command(after_help = "Examples:
   ctxsim trace ~/.claude/projects/api -o traces
@@ -114,9 +117,6 @@ pub struct SessionArgs {
     /// Count tokens: `auto` (calibrated on the recording's own usage) or `chars:N` (N characters a token)
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub tokens: String,
-    /// The recording's own compactions: undo them, or keep them
-    #[arg(long, value_name = "WHAT", default_value = "undo")]
-    pub recorded_compactions: Compactions,
     /// Only this part of the sessions, by id: hash:i/n, 1 <= i <= n
     #[arg(long, value_name = "hash:i/n")]
     pub shard: Option<ctxsim::sweep::Shard>,
@@ -244,6 +244,9 @@ pub struct SimulateArgs {
     pub replay: ReplayArgs,
     #[command(flatten)]
     pub session: SessionArgs,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "undo", help_heading = "Sessions")]
+    pub recorded_compactions: Compactions,
     #[command(flatten)]
     pub output: OutputArgs,
     /// Write one row per request to this CSV file
@@ -266,7 +269,7 @@ pub struct TraceArgs {
     /// Overwrite a non-empty folder that ctxsim did not write
     #[arg(long)]
     pub force: bool,
-    /// Hash contents with a random key that is kept nowhere, and number the sessions
+    /// Hash ids and contents again with a random key that is kept nowhere, and name tools by what they do
     #[arg(long)]
     pub anonymise: bool,
 }
@@ -277,6 +280,9 @@ pub struct InspectArgs {
     pub input: InputArgs,
     #[command(flatten)]
     pub session: SessionArgs,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Sessions")]
+    pub recorded_compactions: Compactions,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
@@ -356,6 +362,8 @@ pub enum SchemaKind {
     Scenario,
     /// results.json
     Results,
+    /// *.trace.jsonl: each of its lines
+    Trace,
 }
 
 #[derive(Debug, Args)]

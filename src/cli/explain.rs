@@ -61,19 +61,21 @@ pub fn find_id<'a>(wanted: &str, ids: &[&'a str], flag: &str) -> Result<&'a str,
         }
         many => {
             let count = many.len();
-            Err(Failure::new(exit::USAGE, format!("{flag}: {count} sessions begin with `{wanted}`; type more of the id")))
+            Err(Failure::new(
+                exit::USAGE,
+                format!("{flag}: {count} sessions begin with `{wanted}`; type more of the id"),
+            ))
         }
     }
 }
 
 fn grid(run: &RunRecord<'_>) -> Grid {
     let columns = ["request", "gap", "prompt", "read", "written", "uncached", "output", "hit rate", "cost"];
-    let mut grid = Grid::new(
-        columns
-            .into_iter()
-            .map(|title| (title.to_owned(), true))
-            .chain([("miss".to_owned(), false), ("missed".to_owned(), true), ("before it".to_owned(), false)]),
-    );
+    let mut grid = Grid::new(columns.into_iter().map(|title| (title.to_owned(), true)).chain([
+        ("miss".to_owned(), false),
+        ("missed".to_owned(), true),
+        ("before it".to_owned(), false),
+    ]));
     for row in &run.record.requests {
         let events = run.record.events.iter().filter(|e| e.request == row.request);
         let words: Vec<String> = events.map(|e| words(&e.kind)).collect();
@@ -87,7 +89,7 @@ fn cells(row: &RequestRow, events: String) -> Vec<String> {
     let usage = &row.usage;
     vec![
         row.request.to_string(),
-        row.gap_ms.map(seconds).unwrap_or_default(),
+        row.gap_ms.map(time_span).unwrap_or_default(),
         number(usage.prompt_tokens()),
         number(usage.cache_read_tokens),
         number(usage.cache_write_tokens()),
@@ -101,9 +103,13 @@ fn cells(row: &RequestRow, events: String) -> Vec<String> {
     ]
 }
 
-/// Milliseconds as seconds with one decimal.
-pub fn seconds(ms: i64) -> String {
-    format!("{}.{} s", ms / 1_000, (ms % 1_000).abs() / 100)
+/// A time span in its two largest units.
+pub fn time_span(ms: i64) -> String {
+    match ms {
+        ..60_000 => format!("{}.{} s", ms / 1_000, (ms % 1_000).abs() / 100),
+        60_000..3_600_000 => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+        3_600_000.. => format!("{} h {} min", ms / 3_600_000, ms % 3_600_000 / 60_000),
+    }
 }
 
 fn words(event: &SimEventKind) -> String {
@@ -112,7 +118,9 @@ fn words(event: &SimEventKind) -> String {
         SimEventKind::Pass { elided_count, chars_saved, .. } => {
             format!("pass: {elided_count} results, {chars_saved} chars")
         }
-        SimEventKind::CompactionStart { tokens_before, .. } => format!("compaction of {tokens_before} tokens"),
+        SimEventKind::CompactionStart { tokens_before, .. } => {
+            format!("compaction of {tokens_before} tokens")
+        }
         SimEventKind::CompactionDone { tokens_after, .. } => format!("compacted to {tokens_after} tokens"),
         SimEventKind::Notice { text, .. } => text.clone(),
         SimEventKind::PrefixChangeNoticed { withheld_thinking_blocks } => {
@@ -127,6 +135,14 @@ fn words(event: &SimEventKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_spans_show_two_units() {
+        let spans = [(0, "0.0 s"), (59_999, "59.9 s"), (60_000, "1 min 0 s"), (5_400_000, "1 h 30 min")];
+        for (ms, text) in spans {
+            assert_eq!(time_span(ms), text);
+        }
+    }
 
     #[test]
     fn a_session_is_found_by_the_beginning_of_its_id() {

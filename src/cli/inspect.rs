@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::args::{Format, InspectArgs};
 use super::exit::{self, Outcome};
-use super::explain::seconds;
+use super::explain::time_span;
 use super::output::Terminal;
 use super::{load, progress, study};
 
@@ -111,7 +111,7 @@ struct EventRow {
 
 /// Runs the command.
 pub fn run(args: &InspectArgs, terminal: &Terminal) -> Outcome {
-    let options = load::LoadOptions::resolve(&args.input, &args.session)?;
+    let options = load::LoadOptions::resolve(&args.input, &args.session, Some(args.recorded_compactions))?;
     let control = progress::control(terminal);
     let corpus = load::load(&options, &control, terminal)?;
     let found: Vec<Inspection> = corpus.sessions.iter().map(|s| inspect(s, args.largest)).collect();
@@ -328,7 +328,7 @@ fn overview(found: &[Inspection]) -> Grid {
             number(one.recorded.prompt_tokens()),
             number(one.recorded_peak_prompt_tokens),
             hit_rate(&one.recorded),
-            seconds(one.gaps.max_ms),
+            time_span(one.gaps.max_ms),
             one.events.len().to_string(),
         ]);
     }
@@ -373,8 +373,8 @@ fn page(one: &Inspection, terminal: &Terminal) -> String {
     let _ = writeln!(
         out,
         "gaps from start to start: median {}, longest {}, {} over 5 min, {} over 1 h",
-        seconds(g.p50_ms),
-        seconds(g.max_ms),
+        time_span(g.p50_ms),
+        time_span(g.max_ms),
         g.over_5_min,
         g.over_1_h
     );
@@ -392,18 +392,24 @@ fn sections(one: &Inspection) -> [(&'static str, Grid); 5] {
         grid.rows = rows;
         grid
     };
-    let blocks = one.blocks.iter().map(|b| vec![b.kind.to_owned(), number(b.blocks), number(b.tokens), number(b.chars)]);
+    let blocks = one
+        .blocks
+        .iter()
+        .map(|b| vec![b.kind.to_owned(), number(b.blocks), number(b.tokens), number(b.chars)]);
     let tools = one.tools.iter().map(|t| {
         let numbers = [t.calls, t.results, t.errors, t.chars, t.tokens, t.largest_chars].map(number);
         [t.tool.clone(), t.role.to_owned()].into_iter().chain(numbers).collect()
     });
-    let gaps = one.gaps.longest.iter().map(|g| vec![g.request.to_string(), seconds(g.gap_ms)]);
+    let gaps = one.gaps.longest.iter().map(|g| vec![g.request.to_string(), time_span(g.gap_ms)]);
     let results = one.largest_results.iter().map(|r| {
         vec![r.request.to_string(), r.tool.clone(), number(r.chars), number(r.lines), number(r.tokens)]
     });
     let events = one.events.iter().map(|e| vec![e.request.to_string(), e.event.clone()]);
     [
-        ("Blocks", grid(&[("kind", false), ("blocks", true), ("tokens", true), ("chars", true)], blocks.collect())),
+        (
+            "Blocks",
+            grid(&[("kind", false), ("blocks", true), ("tokens", true), ("chars", true)], blocks.collect()),
+        ),
         (
             "Tools",
             grid(

@@ -190,7 +190,7 @@ pub fn duration(ms: i64) -> String {
     match ms {
         ms if ms % 3_600_000 == 0 => format!("{} h", ms / 3_600_000),
         ms if ms % 60_000 == 0 => format!("{} min", ms / 60_000),
-        ms => super::explain::seconds(ms),
+        ms => super::explain::time_span(ms),
     }
 }
 
@@ -271,7 +271,9 @@ fn model_json(model: &ModelSpec, price: Option<&Price>) -> serde_json::Value {
         })
     };
     let tier = |p: &Price| {
-        p.tier.as_ref().map(|t| json!({"above_prompt_tokens": t.above_prompt_tokens, "rates": rates(&t.rates)}))
+        p.tier
+            .as_ref()
+            .map(|t| json!({"above_prompt_tokens": t.above_prompt_tokens, "rates": rates(&t.rates)}))
     };
     json!({
         "id": model.id, "aliases": model.aliases, "vendor": model.vendor,

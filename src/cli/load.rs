@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use ctxsim::Error;
 use ctxsim::ingest::dedupe::{Loaded, dedupe};
 use ctxsim::ingest::{self, ReadOptions, Recording, input};
 use ctxsim::provider::price::Date;
 use ctxsim::report::Skipped;
+use ctxsim::report::grid::counted;
 use ctxsim::session::Session;
 use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
 use ctxsim::sweep::{Control, Shard, corpus};
-use ctxsim::Error;
 
-use super::args::{InputArgs, SessionArgs};
+use super::args::{Compactions, InputArgs, SessionArgs};
 use super::exit::{self, Failure};
 use super::output::Terminal;
 use super::progress::Progress;
@@ -32,7 +33,7 @@ pub struct LoadOptions {
     shard: Option<Shard>,
     jobs: usize,
     compile: CompileOptions,
-    compactions: RecordedCompactions,
+    view: Option<RecordedCompactions>,
 }
 
 /// Sessions, and what could not be read.
@@ -49,11 +50,16 @@ pub struct Corpus {
 }
 
 impl LoadOptions {
-    /// Resolves what was typed.
+    /// Resolves what was typed. Without `view`, sessions keep both what recorded compactions removed and
+    /// what they put there.
     ///
     /// # Errors
     /// Unknown formats, malformed dates and token modes.
-    pub fn resolve(input: &InputArgs, session: &SessionArgs) -> Result<LoadOptions, Failure> {
+    pub fn resolve(
+        input: &InputArgs,
+        session: &SessionArgs,
+        view: Option<Compactions>,
+    ) -> Result<LoadOptions, Failure> {
         if let Some(name) = &input.input_format {
             ingest::format(name)?;
         }
@@ -67,13 +73,8 @@ impl LoadOptions {
             shard: session.shard,
             jobs: session.jobs,
             compile: CompileOptions { tokens: resolve::token_mode(&session.tokens)?, hash_key: 0 },
-            compactions: resolve::recorded_compactions(session.recorded_compactions),
+            view: view.map(resolve::recorded_compactions),
         })
-    }
-
-    /// Hashes contents with this key instead of the constant one.
-    pub fn set_hash_key(&mut self, key: u64) {
-        self.compile.hash_key = key;
     }
 }
 
@@ -84,7 +85,7 @@ impl LoadOptions {
 /// is left.
 pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) -> Result<Corpus, Failure> {
     let files = find(options, terminal)?;
-    terminal.detail(&format!("reading {} files", files.len()));
+    terminal.detail(&format!("reading {}", counted(files.len() as u64, "file")));
     let progress = Progress::start(terminal, control, "files", files.len() as u64);
     let read = corpus::map_inputs(&files, options.jobs, control, |path| {
         let result = read_file(path, &options.read);
@@ -101,7 +102,8 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
         match result {
             None => corpus.interrupted = true,
             Some(Ok(found)) => {
-                recordings.extend(found.into_iter().map(|recording| Loaded { path: path.clone(), recording }));
+                recordings
+                    .extend(found.into_iter().map(|recording| Loaded { path: path.clone(), recording }));
             }
             Some(Err(error)) => {
                 corpus.skipped.push(skipped(path, &error));
@@ -112,7 +114,11 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     }
     if let Some(error) = first_error.filter(|_| options.strict || recordings.is_empty()) {
         let many = corpus.skipped_files > 1 && !options.strict;
-        let others = if many { format!(" ({} files, none could be read)", corpus.skipped_files) } else { String::new() };
+        let others = if many {
+            format!(" ({} files, none could be read)", corpus.skipped_files)
+        } else {
+            String::new()
+        };
         return Err(Failure::new(exit::NO_INPUT, format!("{error}{others}")));
     }
     note_lines(&recordings, &mut corpus.skipped);
@@ -126,7 +132,10 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     }
     compile_all(options, &recordings, control, &mut corpus)?;
     if corpus.sessions.is_empty() && !corpus.interrupted {
-        return Err(Failure::new(exit::NO_MATCH, "no session matches: nothing is left after --since, --project and --shard"));
+        return Err(Failure::new(
+            exit::NO_MATCH,
+            "no session matches: nothing is left after --since, --project and --shard",
+        ));
     }
     Ok(corpus)
 }
@@ -146,7 +155,10 @@ fn compile_all(
             Recording::Transcript(transcript) => compile(transcript, &options.compile),
             Recording::Session(session) => session.as_ref().clone(),
         };
-        session.view(options.compactions).into_owned()
+        match options.view {
+            Some(how) => session.view(how).into_owned(),
+            None => session,
+        }
     })?;
     for session in compiled {
         match session {
@@ -193,7 +205,11 @@ fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<PathBuf>, Fail
         true => {
             let folders = agent_folders()?;
             let files = input::resolve(&folders).map_err(no_input)?;
-            terminal.note(&format!("no INPUT given: {} files below {}", files.len(), folders.join(", ")));
+            terminal.note(&format!(
+                "no INPUT given: {} below {}",
+                counted(files.len() as u64, "file"),
+                folders.join(", ")
+            ));
             files
         }
         false => input::resolve(&options.inputs).map_err(no_input)?,
@@ -227,7 +243,8 @@ fn agent_folders() -> Result<Vec<String>, Failure> {
     let there: Vec<String> =
         known.iter().map(expand).filter(|f| f.is_dir()).map(|f| f.display().to_string()).collect();
     if there.is_empty() {
-        let message = format!("no INPUT given, and there is no {}; name a file or a folder", known.join(", no "));
+        let message =
+            format!("no INPUT given, and there is no {}; name a file or a folder", known.join(", no "));
         return Err(Failure::new(exit::NO_INPUT, message));
     }
     Ok(there)
@@ -251,7 +268,9 @@ mod tests {
 
     #[test]
     fn days_become_milliseconds() {
-        for (text, day) in [("1970-01-01", 0), ("1970-03-01", 59), ("2000-02-29", 11_016), ("2026-11-30", 20_787)] {
+        for (text, day) in
+            [("1970-01-01", 0), ("1970-03-01", 59), ("2000-02-29", 11_016), ("2026-11-30", 20_787)]
+        {
             assert_eq!(epoch_ms(text.parse().expect("a date")), day * DAY_MS, "{text}");
         }
     }

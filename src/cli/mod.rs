@@ -30,7 +30,9 @@ pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         let message = info.payload_as_str().unwrap_or("no message");
-        eprintln!("ctxsim: this is a bug in ctxsim{place}: {message}; please report it with the command you ran");
+        eprintln!(
+            "ctxsim: this is a bug in ctxsim{place}: {message}; please report it with the command you ran"
+        );
     }));
     let cli = Cli::parse();
     match std::panic::catch_unwind(|| dispatch(cli)) {

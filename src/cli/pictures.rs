@@ -1,5 +1,6 @@
 //! Token curves of a study, collected while it runs.
 
+use ctxsim::config::scenario::OutputSpec;
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::plot::token_curve::{Mark, MarkKind, Series, TokenCurve};
 use ctxsim::report::plot::{DEFAULT_SIZE, PictureFormat};
@@ -17,7 +18,7 @@ pub struct Pictures {
 
 impl Default for Pictures {
     fn default() -> Pictures {
-        Pictures::new(12, None)
+        Pictures::new(OutputSpec::default().plots, None)
     }
 }
 

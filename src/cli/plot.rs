@@ -48,7 +48,8 @@ pub fn run(args: &PlotArgs, terminal: &Terminal) -> Outcome {
     };
     let curve = curve(session, &rows)?;
     let bytes = curve.draw(format, DEFAULT_SIZE)?;
-    std::fs::write(&args.out, bytes).map_err(|e| Failure::new(exit::USAGE, format!("{}: {e}", args.out.display())))?;
+    std::fs::write(&args.out, bytes)
+        .map_err(|e| Failure::new(exit::USAGE, format!("{}: {e}", args.out.display())))?;
     terminal.note(&format!("written to {}", args.out.display()));
     Ok(exit::DONE)
 }

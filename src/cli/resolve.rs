@@ -99,7 +99,10 @@ impl Replay {
     fn priced(&self, model: &ModelSpec) -> Result<ModelSpec, Failure> {
         let Some(date) = self.price_date else { return Ok(model.clone()) };
         let price = model.price(Some(date)).ok_or_else(|| {
-            Failure::new(exit::USAGE, format!("--price-date {date}: no price of {} is known for that day", model.id))
+            Failure::new(
+                exit::USAGE,
+                format!("--price-date {date}: no price of {} is known for that day", model.id),
+            )
         })?;
         let mut model = model.clone();
         model.prices = PriceTable::new(vec![price.clone()]);
@@ -190,15 +193,14 @@ fn key_value(pair: &str) -> Result<(String, String), Failure> {
 /// A `--set` that no policy has is a slip.
 fn check_set(set: &[(String, String)], configs: &[PolicyConfig]) -> Result<(), Failure> {
     let common = policy::common_params();
-    let known: Vec<&str> =
-        configs.iter().flat_map(|c| &c.preset.params).chain(&common).map(|p| p.name.as_str()).collect();
-    for (key, _) in set {
-        let tail = |name: &str| name.rsplit('.').next() == Some(key.as_str());
-        if !known.iter().any(|name| name == key || tail(name)) {
-            return Err(Error::unknown("parameter", key, known).into());
-        }
+    let params = || configs.iter().flat_map(|c| &c.preset.params).chain(&common);
+    // A parameter goes by its name, or by the last part of it.
+    let names = params().flat_map(|p| [Some(p.name.as_str()), p.name.rsplit_once('.').map(|(_, last)| last)]);
+    let known: Vec<&str> = names.flatten().collect();
+    match set.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+        Some((key, _)) => Err(Error::unknown("parameter", key, known).into()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// `auto` or `chars:N`.
@@ -206,7 +208,8 @@ fn check_set(set: &[(String, String)], configs: &[PolicyConfig]) -> Result<(), F
 /// # Errors
 /// Anything else.
 pub fn token_mode(text: &str) -> Result<TokenMode, Failure> {
-    let wrong = |why: &str| Failure::new(exit::USAGE, format!("--tokens {text}: {why}; write auto or chars:N"));
+    let wrong =
+        |why: &str| Failure::new(exit::USAGE, format!("--tokens {text}: {why}; write auto or chars:N"));
     match text.split_once(':') {
         None if text == "auto" => Ok(TokenMode::Auto),
         None if text == "o200k" => Err(wrong("this tokenizer is not in this build")),

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use ctxsim::config::scenario::{AccountSpec, BindingErrorSpec, CompactionsSpec, Scenario};
 
-use super::args::{AccountKind, BindingError, Compactions, Format, InputArgs, ReplayArgs, RunArgs, SessionArgs};
+use super::args::{
+    AccountKind, BindingError, Compactions, Format, InputArgs, ReplayArgs, RunArgs, SessionArgs,
+};
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::pictures::Pictures;
@@ -45,7 +47,8 @@ pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
         let compactions = resolve::compactions_word(compactions(options.recorded_compactions));
         let mut recipe = study::recipe_of(&one.replay, "run", &options.tokens, compactions);
         recipe.scenario = Some(one.name.clone());
-        let study = Study { replay: &one.replay, recipe, jobs: args.jobs, control: &control };
+        let description = &one.scenario.description;
+        let study = Study { replay: &one.replay, recipe, description, jobs: args.jobs, control: &control };
         let results = study::run(&study, &corpus, files, terminal, None)?;
         study::print(&results, args.output.format, terminal)?;
         code = code.max(study::end(&results, &corpus, terminal));
@@ -64,9 +67,12 @@ fn resolve(path: &Path, args: &RunArgs, terminal: &Terminal) -> Result<Resolved,
         Some(dir) => dir.clone(),
         None => Path::new(REPORTS).join(&name),
     };
-    let in_scenario = |e: Failure| Failure { code: e.code, error: e.error.context(path.display().to_string()) };
+    let in_scenario =
+        |e: Failure| Failure { code: e.code, error: e.error.context(path.display().to_string()) };
     let replay = Replay::resolve(&replay_args(&scenario), terminal).map_err(in_scenario)?;
-    let load = load::LoadOptions::resolve(&input_args(&scenario, args.strict), &session_args(&scenario, args))
+    let input = input_args(&scenario, args.strict);
+    let view = compactions(scenario.options.recorded_compactions);
+    let load = load::LoadOptions::resolve(&input, &session_args(&scenario, args), Some(view))
         .map_err(in_scenario)?;
     Ok(Resolved { name, out, scenario, replay, load })
 }
@@ -82,12 +88,7 @@ fn input_args(scenario: &Scenario, strict: bool) -> InputArgs {
 }
 
 fn session_args(scenario: &Scenario, args: &RunArgs) -> SessionArgs {
-    SessionArgs {
-        tokens: scenario.options.tokens.clone(),
-        recorded_compactions: compactions(scenario.options.recorded_compactions),
-        shard: args.shard,
-        jobs: args.jobs,
-    }
+    SessionArgs { tokens: scenario.options.tokens.clone(), shard: args.shard, jobs: args.jobs }
 }
 
 fn replay_args(scenario: &Scenario) -> ReplayArgs {

@@ -3,6 +3,7 @@
 use ctxsim::config::scenario::Scenario;
 use ctxsim::report::json;
 use ctxsim::report::wire::ResultsWire;
+use ctxsim::session::trace;
 
 use super::args::{SchemaArgs, SchemaKind};
 use super::exit::{self, Outcome};
@@ -11,8 +12,9 @@ use super::output::Terminal;
 /// Runs the command.
 pub fn run(args: &SchemaArgs, terminal: &Terminal) -> Outcome {
     let schema = match args.what {
-        SchemaKind::Scenario => schemars::schema_for!(Scenario),
-        SchemaKind::Results => schemars::schema_for!(ResultsWire),
+        SchemaKind::Scenario => schemars::schema_for!(Scenario).to_value(),
+        SchemaKind::Results => schemars::schema_for!(ResultsWire).to_value(),
+        SchemaKind::Trace => trace::json_schema(),
     };
     terminal.print_bytes(&json::pretty(&schema))?;
     Ok(exit::DONE)

@@ -10,14 +10,15 @@ use super::{explain, load, progress};
 /// Runs the command.
 pub fn run(args: &SimulateArgs, terminal: &Terminal) -> Outcome {
     let replay = Replay::resolve(&args.replay, terminal)?;
-    let options = load::LoadOptions::resolve(&args.input, &args.session)?;
+    let options = load::LoadOptions::resolve(&args.input, &args.session, Some(args.recorded_compactions))?;
     let files = Files::open(args.output.out.as_deref(), args.output.force, args.requests.as_deref())?;
     let control = progress::control(terminal);
     let corpus = load::load(&options, &control, terminal)?;
-    let compactions = super::resolve::compactions_word(args.session.recorded_compactions);
+    let compactions = super::resolve::compactions_word(args.recorded_compactions);
     let study = Study {
         replay: &replay,
         recipe: study::recipe_of(&replay, "simulate", &args.session.tokens, compactions),
+        description: "",
         jobs: args.session.jobs,
         control: &control,
     };

@@ -24,6 +24,8 @@ pub struct Study<'a> {
     pub replay: &'a Replay,
     /// What the recipe says besides these.
     pub recipe: Recipe,
+    /// What the study is about, in a line.
+    pub description: &'a str,
     /// Threads.
     pub jobs: usize,
     /// Stops the work.
@@ -71,7 +73,7 @@ impl Files {
 
 /// Runs every cell, streams the files, and returns the results.
 ///
-/// `watch` sees every cell with its requests if `watch_all` is set, else only its summary.
+/// `watch` sees every cell with its requests.
 ///
 /// # Errors
 /// Strategies that do not fit a model; files that cannot be written.
@@ -115,7 +117,7 @@ pub fn run(
     let recipe = recipe(study, &plan.models);
     let mut results = ResultSet::new(recipe, corpus.skipped.clone(), cells);
     results.interrupted = !complete || corpus.interrupted;
-    finish(files, &results, study.recipe.scenario.as_deref().unwrap_or(&study.recipe.command), terminal)?;
+    finish(files, &results, study.description, terminal)?;
     Ok(results)
 }
 
@@ -132,7 +134,7 @@ fn write_record(files: &mut Files, run: &RunRecord<'_>, model: &ModelSpec) -> Re
     Ok(())
 }
 
-fn finish(files: Files, results: &ResultSet, title: &str, terminal: &Terminal) -> Result<(), Failure> {
+fn finish(files: Files, results: &ResultSet, description: &str, terminal: &Terminal) -> Result<(), Failure> {
     if let Some(requests) = files.requests {
         requests.finish()?.commit()?;
     }
@@ -146,7 +148,8 @@ fn finish(files: Files, results: &ResultSet, title: &str, terminal: &Terminal) -
         None => Vec::new(),
     };
     let digest = wire::digest(results);
-    dir.write("report.md", markdown::report(title, results, &digest, &drawn).as_bytes())?;
+    let title = results.recipe.scenario.as_ref().unwrap_or(&results.recipe.command);
+    dir.write("report.md", markdown::report(title, description, results, &digest, &drawn).as_bytes())?;
     terminal.note(&format!("written to {}", dir.path().display()));
     Ok(())
 }
@@ -161,7 +164,9 @@ fn plan(replay: &Replay, corpus: &Corpus, terminal: &Terminal) -> Result<Plan, F
     for session in &corpus.sessions {
         let choices = match models_of(replay, session, &mut models)? {
             Some(own) => vec![own],
-            None => (0..replay.model_ids.len()).map(|model| ModelChoice { model, substituted: None }).collect(),
+            None => {
+                (0..replay.model_ids.len()).map(|model| ModelChoice { model, substituted: None }).collect()
+            }
         };
         sessions.push(Planned { session: Arc::clone(session), models: choices });
     }
@@ -195,9 +200,8 @@ fn models_of(
 
 fn warn_of_substitutes(sessions: &[Planned], models: &[ModelSpec], terminal: &Terminal) {
     let choices = sessions.iter().flat_map(|s| &s.models);
-    let mut pairs: Vec<(&str, &str)> = choices
-        .filter_map(|c| Some((c.substituted.as_deref()?, models[c.model].id.as_str())))
-        .collect();
+    let mut pairs: Vec<(&str, &str)> =
+        choices.filter_map(|c| Some((c.substituted.as_deref()?, models[c.model].id.as_str()))).collect();
     pairs.sort_unstable();
     pairs.dedup();
     for (id, model) in pairs {
@@ -222,7 +226,10 @@ fn params(config: &PolicyConfig, model: &ModelSpec) -> serde_json::Map<String, s
         ParamValue::List(words) => words.clone().into(),
     };
     let own = config.resolved_params(model);
-    own.iter().chain(&config.common.clone().into_iter().collect::<Vec<_>>()).map(|(k, v)| (k.clone(), value(v))).collect()
+    own.iter()
+        .chain(&config.common.clone().into_iter().collect::<Vec<_>>())
+        .map(|(k, v)| (k.clone(), value(v)))
+        .collect()
 }
 
 /// The part of a recipe that does not depend on the corpus.

@@ -1,9 +1,9 @@
 //! `ctxsim trace`.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::Write;
 
 use ctxsim::report::files::OutputDir;
+use ctxsim::report::grid::counted;
 use ctxsim::session::{Session, trace};
 
 use super::args::TraceArgs;
@@ -13,22 +13,19 @@ use super::{load, pictures, progress, study};
 
 /// Runs the command.
 pub fn run(args: &TraceArgs, terminal: &Terminal) -> Outcome {
-    let mut options = load::LoadOptions::resolve(&args.input, &args.session)?;
-    if args.anonymise {
-        options.set_hash_key(random_key());
-    }
+    let options = load::LoadOptions::resolve(&args.input, &args.session, None)?;
+    let key = args.anonymise.then(random_key);
     let dir = OutputDir::open(&args.out, args.force)?;
     let control = progress::control(terminal);
     let corpus = load::load(&options, &control, terminal)?;
-    for (i, session) in corpus.sessions.iter().enumerate() {
-        let mut session = session.as_ref().clone();
-        if args.anonymise {
-            anonymise(&mut session, i + 1);
+    for session in &corpus.sessions {
+        match key {
+            Some(key) => write(&dir, &session.anonymised(key))?,
+            None => write(&dir, session)?,
         }
-        write(&dir, &session)?;
     }
-    let count = corpus.sessions.len();
-    terminal.note(&format!("{count} traces written to {}", dir.path().display()));
+    let count = counted(corpus.sessions.len() as u64, "trace");
+    terminal.note(&format!("{count} written to {}", dir.path().display()));
     study::report_skipped(&corpus.skipped, terminal);
     Ok(match corpus.interrupted {
         true => exit::INTERRUPTED,
@@ -40,19 +37,11 @@ pub fn run(args: &TraceArgs, terminal: &Terminal) -> Outcome {
 fn write(dir: &OutputDir, session: &Session) -> Result<(), Failure> {
     let mut file = dir.create(&format!("{}.trace.jsonl", pictures::file_name(&session.id)))?;
     trace::write(session, &mut file)?;
-    file.flush()?;
     file.commit()?;
     Ok(())
 }
 
-/// A key that nobody knows, so that hashes of guessed contents match nothing. Never 0: that is the
-/// constant key.
+/// A key that nobody knows, so that hashes of guessed contents match nothing.
 fn random_key() -> u64 {
-    RandomState::new().hash_one(std::process::id()) | 1
-}
-
-/// Removes what names a person or a place: the session's id becomes its number.
-fn anonymise(session: &mut Session, number: usize) {
-    session.id = format!("session-{number:04}");
-    session.parent = None;
+    RandomState::new().hash_one(std::process::id())
 }

@@ -27,7 +27,8 @@ pub struct Scenario {
     /// Sessions to replay.
     pub corpus: CorpusSpec,
     /// Policies as `-p` takes them; the first is the baseline. Files are relative to the scenario file.
-    #[serde(default = "default_policies")]
+    /// Empty means what `simulate` compares without `-p`.
+    #[serde(default)]
     pub policies: Vec<String>,
     /// Models as `-m` takes them; empty means each recording's own.
     #[serde(default)]
@@ -149,10 +150,6 @@ impl Default for OutputSpec {
     fn default() -> OutputSpec {
         OutputSpec { requests: true, events: true, plots: 12, headline: None }
     }
-}
-
-fn default_policies() -> Vec<String> {
-    vec!["none".to_owned(), "arcturn".to_owned()]
 }
 
 impl Scenario {

@@ -47,7 +47,8 @@ mod tests {
         let events = vec![SimEvent { request: 17, at_ms: None, kind }];
         let record = FullRecorder { requests: Vec::new(), events };
         let mut out = Vec::new();
-        let run = RunRecord { session: "s", policy: "p", model: "m", record: &record, stopped_at_request: None };
+        let run =
+            RunRecord { session: "s", policy: "p", model: "m", record: &record, stopped_at_request: None };
         write(&mut out, &run).expect("memory");
         assert_eq!(
             String::from_utf8(out).expect("UTF-8"),

@@ -87,7 +87,12 @@ impl OutputFile {
         name.push(".tmp");
         let temporary = target.with_file_name(name);
         let file = File::create(&temporary).map_err(io_error(target))?;
-        Ok(OutputFile { writer: BufWriter::new(file), target: target.to_owned(), temporary, committed: false })
+        Ok(OutputFile {
+            writer: BufWriter::new(file),
+            target: target.to_owned(),
+            temporary,
+            committed: false,
+        })
     }
 
     /// Completes the file under its own name.

@@ -178,7 +178,11 @@ fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
                 model: &total.model,
                 summary: &total.summary,
                 change: total.relative.as_ref().map(Relative::cost_change),
-                stopped: if stopped == 0 { String::new() } else { format!("{stopped} of {}", total.sessions) },
+                stopped: if stopped == 0 {
+                    String::new()
+                } else {
+                    format!("{stopped} of {}", total.sessions)
+                },
             })
         }));
     }
@@ -198,35 +202,51 @@ fn short_ids(results: &ResultSet) -> impl Fn(&str) -> String + use<> {
     }
 }
 
-/// Missed tokens and their price by cause: one row per cause that occurs, one column per total.
+/// Missed tokens and their price, by cause and policy; whichever of the two stands in rows makes the
+/// narrower table.
 pub fn misses_grid(results: &ResultSet) -> Grid {
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
-    let titles = results.totals.iter().map(|t| match many_models {
+    let policies = results.totals.iter().map(|t| match many_models {
         true => format!("{} on {}", t.policy, t.model),
         false => t.policy.clone(),
     });
-    let mut grid = Grid::new(
-        [("tokens not read, by cause".to_owned(), false)].into_iter().chain(titles.map(|title| (title, true))),
-    );
-    for &cause in Cause::ALL {
-        if results.totals.iter().all(|t| t.summary.miss(cause).tokens == 0) {
-            continue;
+    let policies: Vec<String> = policies.collect();
+    let occurs = |cause: &&Cause| results.totals.iter().any(|t| t.summary.miss(**cause).tokens > 0);
+    let causes: Vec<&Cause> = Cause::ALL.iter().filter(occurs).collect();
+    let cell = |policy: usize, cause: &Cause| {
+        let miss = results.totals[policy].summary.miss(*cause);
+        match miss.tokens {
+            0 => "0".to_owned(),
+            tokens => format!("{} (${})", number(tokens), Usd(miss.cost_pusd).rounded(4)),
         }
-        let values = results.totals.iter().map(|t| {
-            let miss = t.summary.miss(cause);
-            match miss.tokens {
-                0 => "0".to_owned(),
-                tokens => format!("{} (${})", number(tokens), Usd(miss.cost_pusd).rounded(4)),
-            }
-        });
-        grid.rows.push([cause.name().to_owned()].into_iter().chain(values).collect());
+    };
+    let titled = |titles: Vec<String>| {
+        let names = titles.into_iter().map(|title| (title, true));
+        Grid::new([("tokens not read".to_owned(), false)].into_iter().chain(names))
+    };
+    let mut by_cause = titled(policies.clone());
+    for cause in &causes {
+        let cells = (0..policies.len()).map(|policy| cell(policy, cause));
+        by_cause.rows.push([cause.name().to_owned()].into_iter().chain(cells).collect());
     }
-    grid
+    let mut by_policy = titled(causes.iter().map(|cause| cause.name().to_owned()).collect());
+    for (policy, label) in policies.into_iter().enumerate() {
+        by_policy
+            .rows
+            .push([label].into_iter().chain(causes.iter().map(|cause| cell(policy, cause))).collect());
+    }
+    match causes.is_empty() {
+        true => Grid::default(),
+        false if by_policy.natural_width(2) < by_cause.natural_width(2) => by_policy,
+        false => by_cause,
+    }
 }
 
 /// What a reader must know to read the numbers right, one sentence each.
 pub fn notes(results: &ResultSet) -> Vec<String> {
-    let mut notes = vec!["Open-loop replay: outputs are as recorded, no request is added, nothing is invented.".to_owned()];
+    let mut notes = vec![
+        "Open-loop replay: outputs are as recorded, no request is added, nothing is invented.".to_owned(),
+    ];
     if results.interrupted {
         notes.push("Interrupted: only the cells that were finished are shown.".to_owned());
     }
@@ -234,14 +254,18 @@ pub fn notes(results: &ResultSet) -> Vec<String> {
         let stopped = total.sessions - total.finished_sessions;
         if stopped > 0 {
             notes.push(format!(
-                "{} stopped before the end in {stopped} of {} sessions; comparisons leave these out.",
-                total.policy, total.sessions
+                "{} stopped before the end in {stopped} of {}.",
+                total.policy,
+                counted(total.sessions, "session")
             ));
         }
         if let Some(relative) = total.relative.as_ref().filter(|r| r.sessions < total.sessions) {
             notes.push(format!(
-                "The change of {} against {} is over the {} of {} sessions that both finished.",
-                total.policy, relative.baseline, relative.sessions, total.sessions
+                "The change of {} against {} is over the {} of {} that both finished.",
+                total.policy,
+                relative.baseline,
+                relative.sessions,
+                counted(total.sessions, "session")
             ));
         }
     }
@@ -250,25 +274,35 @@ pub fn notes(results: &ResultSet) -> Vec<String> {
         let mut ids: Vec<&str> =
             results.cells.iter().filter(|c| test(&c.summary)).map(|c| c.session.as_str()).collect();
         ids.dedup();
-        ids.len()
+        ids.len() as u64
     };
     let without_prefix = sessions_where(&|s| s.hidden_prefix_tokens == 0);
     if without_prefix > 0 {
         notes.push(format!(
-            "{without_prefix} sessions do not show how large their system prompt and tools are; these count as 0 tokens."
+            "How large system prompt and tools are does not show in {}; they count as 0 tokens there.",
+            counted(without_prefix, "session")
         ));
     }
     let undone = sessions_where(&|s| s.recorded_compactions_undone > 0);
     if undone > 0 {
         notes.push(format!(
-            "{undone} sessions were compacted when recorded; this was undone, but what the agent read again \
-             afterwards is still in them."
+            "Compactions in the recording of {} were undone; what the agent read again after them is still there.",
+            counted(undone, "session")
         ));
     }
     if !results.skipped.is_empty() {
-        notes.push(format!("{} inputs or lines were skipped; results.json names them.", results.skipped.len()));
+        notes.push(format!(
+            "{} inputs or lines were skipped; results.json names them.",
+            results.skipped.len()
+        ));
     }
     notes
+}
+
+/// `1 session`, `2 sessions`.
+pub fn counted(n: u64, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", number(n))
 }
 
 fn substitution_notes(results: &ResultSet) -> Vec<String> {

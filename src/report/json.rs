@@ -27,7 +27,9 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<ResultSet> {
         .map_err(|e| fail(e.line() as u64, format!("not a results.json of ctxsim ({e})")))?;
     if wire.format_version() > FORMAT_VERSION {
         let version = wire.format_version();
-        let reason = format!("format_version {version} is newer than this ctxsim reads ({FORMAT_VERSION}); update ctxsim");
+        let reason = format!(
+            "format_version {version} is newer than this ctxsim reads ({FORMAT_VERSION}); update ctxsim"
+        );
         return Err(fail(0, reason));
     }
     Ok(wire.into_results())
@@ -82,7 +84,8 @@ mod tests {
 
     #[test]
     fn a_broken_file_names_its_line() {
-        let error = read(Path::new("r.json"), b"{\n\"format_version\": \"x\"}").expect_err("broken").to_string();
+        let error =
+            read(Path::new("r.json"), b"{\n\"format_version\": \"x\"}").expect_err("broken").to_string();
         assert!(error.starts_with("r.json, line 2: not a results.json"), "{error}");
     }
 

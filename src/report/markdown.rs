@@ -22,9 +22,18 @@ pub fn write(results: &ResultSet) -> String {
 }
 
 /// report.md: a title, the recipe, the tables, and the pictures by relative path.
-pub fn report(title: &str, results: &ResultSet, digest: &str, pictures: &[(String, String)]) -> String {
+pub fn report(
+    title: &str,
+    description: &str,
+    results: &ResultSet,
+    digest: &str,
+    pictures: &[(String, String)],
+) -> String {
     let recipe = &results.recipe;
     let mut out = format!("# {title}\n\n");
+    if !description.is_empty() {
+        let _ = writeln!(out, "{description}\n");
+    }
     let _ = writeln!(
         out,
         "ctxsim {}, seed {}, tokens {}, account {}, digest `{digest}`.\n",
@@ -76,7 +85,7 @@ mod tests {
     #[test]
     fn the_report_shows_the_headline_picture_first() {
         let pictures = ["a", "b"].map(|n| (n.to_owned(), format!("plots/{n}.svg")));
-        let text = report("quickstart", &sample(), "00ff", &pictures);
+        let text = report("quickstart", "", &sample(), "00ff", &pictures);
         let at = |needle: &str| text.find(needle).expect(needle);
         assert!(at("# quickstart") < at("![a](plots/a.svg)"));
         assert!(at("![a](plots/a.svg)") < at("| session"));

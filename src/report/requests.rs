@@ -135,7 +135,8 @@ mod tests {
         };
         let record = FullRecorder { requests: vec![row], events: Vec::new() };
         let mut writer = RequestsWriter::new(Vec::new()).expect("memory");
-        let run = RunRecord { session: "s,1", policy: "p", model: "m", record: &record, stopped_at_request: None };
+        let run =
+            RunRecord { session: "s,1", policy: "p", model: "m", record: &record, stopped_at_request: None };
         writer.write(&run).expect("memory");
         let text = String::from_utf8(writer.finish().expect("memory")).expect("UTF-8");
         assert_eq!(

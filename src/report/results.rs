@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Rate, Usd};
+use crate::metrics::Rate;
 use crate::sim::Summary;
 
 /// Version of every file that ctxsim writes.
@@ -223,11 +223,6 @@ impl ResultSet {
             .find(|c| c.policy == baseline && c.model == cell.model)
             .filter(|base| base.finished() && cell.finished())
     }
-
-    /// All money of all cells.
-    pub fn cost(&self) -> Usd {
-        Usd(self.cells.iter().map(|c| c.summary.cost.total()).sum())
-    }
 }
 
 fn sorted(mut names: Vec<String>) -> Vec<String> {
@@ -355,8 +350,7 @@ pub(crate) mod tests {
 
     #[test]
     fn cells_are_ordered_by_session_then_policy_as_given() {
-        let order: Vec<_> =
-            sample().cells.iter().map(|c| format!("{}/{}", c.session, c.policy)).collect();
+        let order: Vec<_> = sample().cells.iter().map(|c| format!("{}/{}", c.session, c.policy)).collect();
         assert_eq!(order, ["s-one/none", "s-one/arc", "s-two/none", "s-two/arc"]);
     }
 

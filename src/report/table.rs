@@ -109,7 +109,8 @@ mod tests {
     #[test]
     fn a_narrow_terminal_loses_columns_not_alignment() {
         let text = write(&sample(), TableStyle { width: Some(72), colour: false });
-        let table: Vec<&str> = text.lines().skip(2).take_while(|l| !l.starts_with("tokens not read")).collect();
+        let table: Vec<&str> =
+            text.lines().skip(2).take_while(|l| !l.starts_with("tokens not read")).collect();
         assert!(table.iter().all(|line| line.chars().count() <= 72), "{text}");
         assert!(table[0].contains("hit rate") && table[0].contains("vs none"), "{text}");
         assert!(!table[0].contains("uncached"), "{text}");

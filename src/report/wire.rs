@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
 
 use crate::cause::Cause;
-use crate::metrics::{self, Rate, Usd, parse_decimal};
+use crate::metrics::{self, Rate, parse_decimal};
 use crate::sim::summary::StopReason;
 use crate::sim::{CostPusd, MissTotal, Summary};
 use crate::usage::Usage;
@@ -454,9 +454,4 @@ fn total_of(total: &Total) -> TotalWire {
 /// The digest of the results' cells and totals.
 pub fn digest(results: &ResultSet) -> String {
     ResultsWire::of(results).map(|wire| wire.digest).expect("numbers and strings always serialise")
-}
-
-/// Money as a JSON value, for writers of other files.
-pub fn dollars(usd: Usd) -> Decimal<12> {
-    Decimal(usd.0)
 }

@@ -102,10 +102,10 @@ pub struct CellResult {
 
 /// A pool of `jobs` threads; 0 means one per core.
 pub(super) fn pool(jobs: usize) -> Result<rayon::ThreadPool> {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(jobs)
-        .build()
-        .map_err(|e| Error::Config { origin: "--jobs".into(), reason: format!("cannot start the threads: {e}") })
+    rayon::ThreadPoolBuilder::new().num_threads(jobs).build().map_err(|e| Error::Config {
+        origin: "--jobs".into(),
+        reason: format!("cannot start the threads: {e}"),
+    })
 }
 
 /// Runs the plan on `jobs` threads (0: one per core) and hands finished cells to `sink`, ordered by
@@ -181,7 +181,8 @@ fn run_cell(
     detail: Detail,
     scratch: &mut Scratch,
 ) -> CellResult {
-    let (model, strategy) = (&plan.models[prepared.choice.model], &plan.strategies[policy][prepared.choice.model]);
+    let (model, strategy) =
+        (&plan.models[prepared.choice.model], &plan.strategies[policy][prepared.choice.model]);
     let (session, options) = (prepared.scaled.as_ref(), &plan.options);
     let mut record = FullRecorder::default();
     let summary = match detail {

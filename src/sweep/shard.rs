@@ -25,10 +25,8 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Shard, String> {
         let wrong = || format!("`{text}` is no shard; write hash:i/n with 1 <= i <= n, such as hash:1/4");
         let (index, count) = text.strip_prefix("hash:").and_then(|s| s.split_once('/')).ok_or_else(wrong)?;
-        let shard = Shard {
-            index: index.parse().map_err(|_| wrong())?,
-            count: count.parse().map_err(|_| wrong())?,
-        };
+        let shard =
+            Shard { index: index.parse().map_err(|_| wrong())?, count: count.parse().map_err(|_| wrong())? };
         if shard.index == 0 || shard.index > shard.count { Err(wrong()) } else { Ok(shard) }
     }
 }
@@ -45,8 +43,7 @@ mod tests {
 
     #[test]
     fn every_session_is_in_exactly_one_shard() {
-        let shards: Vec<Shard> =
-            (1..=3).map(|i| format!("hash:{i}/3").parse().expect("a shard")).collect();
+        let shards: Vec<Shard> = (1..=3).map(|i| format!("hash:{i}/3").parse().expect("a shard")).collect();
         for id in 0..1_000 {
             let id = format!("session-{id}");
             assert_eq!(shards.iter().filter(|s| s.contains(&id)).count(), 1, "{id}");

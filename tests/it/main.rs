@@ -1,6 +1,8 @@
 //! The one integration-test binary.
 
 mod classify;
+mod cli;
+mod cli_files;
 mod compile;
 mod compile_properties;
 mod compile_recordings;
@@ -13,7 +15,10 @@ mod prompt_totals;
 mod provider;
 mod provider_misses;
 mod provider_support;
+mod quickstart;
 mod reference;
+mod runner;
+mod support;
 mod trace;
 mod transcripts;
 mod vectors;

@@ -55,7 +55,9 @@ mod tests {
 
     #[test]
     fn steps_are_round_and_few() {
-        for (max, count, expected) in [(1, 6, 1), (6, 6, 1), (7, 6, 2), (180_000, 6, 50_000), (10_000, 8, 2_000)] {
+        for (max, count, expected) in
+            [(1, 6, 1), (6, 6, 1), (7, 6, 2), (180_000, 6, 50_000), (10_000, 8, 2_000)]
+        {
             assert_eq!(step(max, count), expected, "{max} in {count}");
         }
     }
@@ -69,7 +71,8 @@ mod tests {
 
     #[test]
     fn downsampling_keeps_peaks_and_ends() {
-        let points: Vec<(u64, u64)> = (1..=10_000).map(|x| (x, if x == 4_321 { 999 } else { x % 7 })).collect();
+        let points: Vec<(u64, u64)> =
+            (1..=10_000).map(|x| (x, if x == 4_321 { 999 } else { x % 7 })).collect();
         let thin = downsample(&points, 1, 10_000, 100);
         assert!(thin.len() <= 400);
         assert!(thin.contains(&(4_321, 999)));

@@ -20,6 +20,8 @@ const FONT: &[u8] = include_bytes!("../../../assets/Roboto-Regular.ttf");
 const FONT_NAME: &str = "sans-serif";
 /// A PNG is drawn this many times larger in each direction, then averaged.
 const OVERSAMPLING: u32 = 2;
+/// An SVG has this many units per point, since the backend writes whole units.
+const SVG_UNITS: u32 = 4;
 
 /// Where a text stands in relation to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +92,14 @@ impl Canvas {
     }
 
     /// Text with its middle line at `at`.
-    pub fn text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64, colour: RGBColor, anchor: Anchor) {
+    pub fn text(
+        &mut self,
+        at: (f64, f64),
+        text: impl Into<String>,
+        size: f64,
+        colour: RGBColor,
+        anchor: Anchor,
+    ) {
         self.items.push(Item::Text { at, text: text.into(), size, colour, anchor });
     }
 
@@ -113,9 +122,14 @@ impl Canvas {
         register()?;
         match format {
             PictureFormat::Svg => {
+                let (width, height) = self.size;
+                let (units_x, units_y) = (width * SVG_UNITS, height * SVG_UNITS);
                 let mut svg = String::new();
-                let backend = SVGBackend::with_string(&mut svg, self.size);
-                self.draw(&backend.into_drawing_area(), 1.0)?;
+                let backend = SVGBackend::with_string(&mut svg, (units_x, units_y));
+                self.draw(&backend.into_drawing_area(), f64::from(SVG_UNITS))?;
+                let in_units = format!("width=\"{units_x}\" height=\"{units_y}\"");
+                let in_points = format!("width=\"{width}\" height=\"{height}\"");
+                svg = svg.replacen(&in_units, &in_points, 1);
                 svg.push('\n');
                 Ok(svg.into_bytes())
             }
@@ -139,7 +153,8 @@ impl Canvas {
 }
 
 fn register() -> Result<()> {
-    register_font(FONT_NAME, FontStyle::Normal, FONT).map_err(|_| drawing_error("the embedded font is broken"))
+    register_font(FONT_NAME, FontStyle::Normal, FONT)
+        .map_err(|_| drawing_error("the embedded font is broken"))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a picture is at most some thousand pixels wide")]
@@ -197,7 +212,9 @@ fn draw_mark<B: DrawingBackend>(
             let points = corners(&[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)]);
             area.draw(&Polygon::new(points, fill)).map_err(drawing_error)
         }
-        Shape::Circle => area.draw(&Circle::new(pixel((x, y), scale), r * scale, fill)).map_err(drawing_error),
+        Shape::Circle => {
+            area.draw(&Circle::new(pixel((x, y), scale), r * scale, fill)).map_err(drawing_error)
+        }
         Shape::Cross => {
             let line = stroke(colour, 2.0 * scale);
             for ends in [[(-0.9, -0.9), (0.9, 0.9)], [(-0.9, 0.9), (0.9, -0.9)]] {
@@ -303,7 +320,10 @@ mod tests {
     #[test]
     fn lines_are_split_where_they_turn_back() {
         let parts = split_at_sharp_corners(&[(0.0, 0.0), (1.0, 1.0), (1.1, 9.0), (1.2, 0.0), (2.0, 0.0)]);
-        assert_eq!(parts, [vec![(0.0, 0.0), (1.0, 1.0), (1.1, 9.0)], vec![(1.1, 9.0), (1.2, 0.0), (2.0, 0.0)]]);
+        assert_eq!(
+            parts,
+            [vec![(0.0, 0.0), (1.0, 1.0), (1.1, 9.0)], vec![(1.1, 9.0), (1.2, 0.0), (2.0, 0.0)]]
+        );
     }
 
     #[test]

@@ -76,10 +76,10 @@ pub struct Series {
 impl Series {
     /// The line of a run.
     pub fn of(label: &str, record: &FullRecorder) -> Series {
-        let points = record.requests.iter().map(|row| Point {
-            request: u64::from(row.request),
-            prompt_tokens: row.usage.prompt_tokens(),
-        });
+        let points = record
+            .requests
+            .iter()
+            .map(|row| Point { request: u64::from(row.request), prompt_tokens: row.usage.prompt_tokens() });
         let marks = record.events.iter().filter_map(|event| {
             let kind = match event.kind {
                 SimEventKind::Pass { .. } => MarkKind::Pass,
@@ -165,7 +165,8 @@ impl TokenCurve {
     pub fn draw(&self, format: PictureFormat, size: (u32, u32)) -> Result<Vec<u8>> {
         let mut canvas = Canvas::new(size);
         let (width, height) = (f64::from(size.0), f64::from(size.1));
-        let title = fit(&format!("Prompt tokens per request: session {}", self.session), 16.0, width - 2.0 * MARGIN)?;
+        let title =
+            fit(&format!("Prompt tokens per request: session {}", self.session), 16.0, width - 2.0 * MARGIN)?;
         canvas.text((MARGIN, 24.0), title, 16.0, palette::INK, Anchor::Left);
         let subtitle = format!("{}, replayed as recorded", self.model);
         canvas.text((MARGIN, 44.0), subtitle, 12.0, palette::MUTED, Anchor::Left);
@@ -241,7 +242,8 @@ impl TokenCurve {
     fn lines(&self, canvas: &mut Canvas, frame: &Frame) {
         for (i, series) in self.series.iter().enumerate() {
             let look = palette::look(i);
-            let points: Vec<(u64, u64)> = series.points.iter().map(|p| (p.request, p.prompt_tokens)).collect();
+            let points: Vec<(u64, u64)> =
+                series.points.iter().map(|p| (p.request, p.prompt_tokens)).collect();
             let thin = downsample(&points, frame.first, frame.last, frame.columns());
             let path: Vec<(f64, f64)> = thin.iter().map(|&(x, y)| (frame.x(x), frame.y(y))).collect();
             match path.as_slice() {
