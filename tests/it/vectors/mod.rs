@@ -41,7 +41,6 @@ const PENDING: &[(&str, &str, &str)] = &[
     ("vllm", "block_cache", "block-rounded caches are a later issue"),
     ("sglang", "block_cache", "block-rounded caches are a later issue"),
     ("mooncake", "block_cache", "block-rounded caches are a later issue"),
-    ("anthropic-api", "client_window", "a client's belief, of the octo presets"),
     ("octo@b1e033b8", "archive", "octo is a later issue"),
     ("octo@b1e033b8", "cache_markers", "octo is a later issue"),
     ("octo@b1e033b8", "client_window", "octo is a later issue"),
