@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ctxsim::policy::{Param, Preset, load_preset, preset_names};
+use ctxsim::policy::{Param, Preset, common_params, load_preset, preset_names};
 use ctxsim::provider::ModelSpec;
 use ctxsim::provider::price::{Date, Price, Rates};
 use ctxsim::report::grid::Grid;
@@ -66,6 +66,13 @@ pub fn policies(args: &PoliciesArgs, terminal: &Terminal) -> Outcome {
         grid.rows.push(vec![preset.name.clone(), count, preset.summary.clone(), preset.version.clone()]);
     }
     terminal.print_grid(grid, args.list.format)?;
+    if args.list.format == Format::Table {
+        let mut text = "\nEvery policy also takes:\n".to_owned();
+        for param in common_params() {
+            let _ = writeln!(text, "  {} = {}: {}", param.name, param.default, param.doc);
+        }
+        terminal.print(&text)?;
+    }
     Ok(exit::DONE)
 }
 
