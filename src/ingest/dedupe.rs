@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Recording;
+use crate::session::Session;
 use crate::transcript::{Content, Entry, Event, EventKind, Transcript};
 
 /// A recording and where it came from.
@@ -75,6 +76,13 @@ pub fn dedupe(corpus: &mut Vec<Loaded>) -> Vec<Copied> {
             }
         }
     }
+    for index in equal_sessions(corpus) {
+        if let Loaded { path, recording: Recording::Session(session) } = &corpus[index] {
+            let (path, session_id) = (path.clone(), session.id.clone());
+            copied.push(Copied { path, session_id, responses: session.steps.len(), whole: true });
+            whole.insert(index);
+        }
+    }
     let mut index = 0;
     corpus.retain(|_| {
         index += 1;
@@ -90,6 +98,23 @@ fn transcript(loaded: &Loaded) -> Option<&Transcript> {
         Recording::Transcript(transcript) => Some(transcript),
         Recording::Session(_) => None,
     }
+}
+
+/// Sessions without text that are equal to one before them.
+fn equal_sessions(corpus: &[Loaded]) -> Vec<usize> {
+    let mut by_id: HashMap<&str, Vec<&Session>> = HashMap::new();
+    let mut equal = Vec::new();
+    for (index, loaded) in corpus.iter().enumerate() {
+        if let Recording::Session(session) = &loaded.recording {
+            let before = by_id.entry(&session.id).or_default();
+            if before.contains(&&**session) {
+                equal.push(index);
+            } else {
+                before.push(session);
+            }
+        }
+    }
+    equal
 }
 
 /// Hashes of the response ids; 0 for a response without one, which is like no other.

@@ -39,6 +39,8 @@ pub struct EstimateLaw {
     pub chars_per_token: u64,
     /// Start from the last usage reported, if any.
     pub anchored: bool,
+    /// Digits of the timestamps of user messages, answers and results.
+    pub timestamp_digits: [u64; 3],
     user: u64,
     assistant: u64,
     tool_result: u64,
@@ -61,6 +63,7 @@ impl EstimateLaw {
         EstimateLaw {
             chars_per_token: chars_per_token.max(1),
             anchored,
+            timestamp_digits: [TIMESTAMP_DIGITS; 3],
             user: len(&shapes.user),
             assistant: len(&shapes.assistant),
             tool_result: len(&shapes.tool_result),
@@ -81,18 +84,19 @@ impl EstimateLaw {
 
     /// A user message.
     pub fn user(&self) -> MessageSize<'_> {
-        MessageSize::new(self, self.user)
+        MessageSize::new(self, self.user + self.timestamp_digits[0])
     }
 
     /// An assistant message; `usage_digits` is the number of digits of its four usage counts together.
     pub fn assistant(&self, model_utf16: u64, usage_digits: u64, has_calls: bool) -> MessageSize<'_> {
         let stop = if has_calls { self.stop_reason_with_calls } else { self.stop_reason };
-        MessageSize::new(self, self.assistant + model_utf16 + usage_digits + stop)
+        MessageSize::new(self, self.assistant + self.timestamp_digits[1] + model_utf16 + usage_digits + stop)
     }
 
     /// A tool result. `true` is one character shorter than `false`.
     pub fn tool_result(&self, call_id_utf16: u64, tool_utf16: u64, is_error: bool) -> MessageSize<'_> {
-        MessageSize::new(self, self.tool_result + call_id_utf16 + tool_utf16 - u64::from(is_error))
+        let fixed = self.tool_result + self.timestamp_digits[2] - u64::from(is_error);
+        MessageSize::new(self, fixed + call_id_utf16 + tool_utf16)
     }
 }
 
@@ -102,12 +106,11 @@ pub struct MessageSize<'l> {
     law: &'l EstimateLaw,
     json_utf16: u64,
     blocks: u64,
-    timestamp_digits: u64,
 }
 
 impl<'l> MessageSize<'l> {
     fn new(law: &'l EstimateLaw, json_utf16: u64) -> MessageSize<'l> {
-        MessageSize { law, json_utf16, blocks: 0, timestamp_digits: TIMESTAMP_DIGITS }
+        MessageSize { law, json_utf16, blocks: 0 }
     }
 
     fn block(mut self, json_utf16: u64) -> Self {
@@ -142,15 +145,9 @@ impl<'l> MessageSize<'l> {
         self
     }
 
-    /// A timestamp of another length.
-    pub fn timestamp_digits(mut self, n: u64) -> Self {
-        self.timestamp_digits = n;
-        self
-    }
-
     /// Its JSON text.
     pub fn json_utf16(self) -> u64 {
-        self.json_utf16 + self.timestamp_digits
+        self.json_utf16
     }
 
     /// Its tokens.

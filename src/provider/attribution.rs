@@ -109,24 +109,24 @@ impl Attribution {
         let Some(expected) = self.expected else {
             return if self.below_minimum { Cause::BelowMinimum } else { Cause::ColdStart };
         };
-        let index = expected.index as usize;
-        let on_path = path.nodes.get(index).is_some_and(|n| n.chain == expected.chain);
-        let entry = if on_path {
-            path.cached_at(expected.index).map(|at| path.cached[at].entry)
-        } else {
-            store.get(expected.chain).copied()
+        let at_chain = |index: &usize| path.nodes.get(*index).is_some_and(|n| n.chain == expected.chain);
+        let moved = || path.cached.iter().map(|c| c.index as usize).rfind(at_chain);
+        let on_path = Some(expected.index as usize).filter(at_chain).or_else(moved);
+        let entry = match on_path {
+            Some(index) => path.cached_at(index as u32).map(|at| path.cached[at].entry),
+            None => store.get(expected.chain).copied(),
         };
         let Some(entry) = entry.filter(|e| e.is_live(at_ms)) else { return Cause::TtlExpired };
-        if !on_path {
+        let Some(index) = on_path else {
             return self.cut.map_or(Cause::PrefixUnknown, |(_, cause)| cause);
-        }
+        };
         if read_tokens >= expected.tokens {
             return Cause::Unknown;
         }
         let position = path.nodes[index].position;
         let in_view = |m: &Marker| {
             let at = path.nodes[m.after as usize].position;
-            m.after >= expected.index && position + spec.lookback_positions > at
+            m.after as usize >= index && position + spec.lookback_positions > at
         };
         if !markers.iter().any(in_view) {
             Cause::Lookback

@@ -100,16 +100,25 @@ pub(crate) struct Bound {
     pub(crate) settled: bool,
     /// First message known to differ from what it was made behind.
     changed_message: u32,
+    /// Place among all announced thinking, from 1; 0 if no answer announced it.
+    announced: u32,
 }
 
 impl Bound {
     pub(crate) fn new(place: Place, producer: u32) -> Bound {
-        Bound { place, producer, content: None, settled: false, changed_message: NO_MESSAGE }
+        Bound { place, producer, content: None, settled: false, changed_message: NO_MESSAGE, announced: 0 }
     }
 
     /// Of thinking that no answer announced: bound where it stands.
     pub(crate) fn as_seen(place: Place, producer: u32, content: u64) -> Bound {
-        Bound { place, producer, content: Some(content), settled: true, changed_message: NO_MESSAGE }
+        Bound {
+            place,
+            producer,
+            content: Some(content),
+            settled: true,
+            changed_message: NO_MESSAGE,
+            announced: 0,
+        }
     }
 
     /// What differs between where it was made and `here`; `None` if it is valid. `changed_message` is the
@@ -131,11 +140,6 @@ impl Bound {
         changed
     }
 
-    /// Takes over which message is known to have changed.
-    pub(crate) fn note_changed(&mut self, checked: &Bound) {
-        self.changed_message = checked.changed_message;
-    }
-
     /// The sentence that names the part that changed.
     pub(crate) fn explain(&self, changed: ChangedPart) -> String {
         match changed {
@@ -149,24 +153,55 @@ impl Bound {
     }
 }
 
+/// What one call taught about a block, to be undone if the call is refused.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Lesson {
+    /// It appeared unannounced.
+    New,
+    /// Its content, and what its own response holds before it: as they were.
+    Known { content: Option<u64>, messages: u64, settled: bool },
+}
+
+impl Lesson {
+    /// What is known of a block before the call.
+    pub(crate) fn about(bound: &Bound) -> Lesson {
+        Lesson::Known { content: bound.content, messages: bound.place.messages, settled: bound.settled }
+    }
+}
+
 /// All bound thinking of a conversation, by id. Ids usually come in ascending order and are asked for in
 /// the order they came, so both cost no search.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     list: Vec<(u32, Bound)>,
     cursor: usize,
+    announced: u32,
 }
 
 impl Records {
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.cursor = 0;
+        self.announced = 0;
     }
 
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Bound> {
         let at = self.find(id).ok()?;
         self.cursor = at + 1;
         Some(&mut self.list[at].1)
+    }
+
+    /// Records thinking of an answer, in the answer's order.
+    pub(crate) fn announce(&mut self, id: u32, place: Place, producer: u32) {
+        self.announced += 1;
+        self.insert(id, Bound { announced: self.announced, ..Bound::new(place, producer) });
+    }
+
+    /// Whether both were announced, and `first` before `second`.
+    pub(crate) fn in_order(&self, first: u32, second: u32) -> bool {
+        let announced = |id| self.find(id).map_or(0, |at| self.list[at].1.announced);
+        let (first, second) = (announced(first), announced(second));
+        first == 0 || second == 0 || first < second
     }
 
     pub(crate) fn insert(&mut self, id: u32, bound: Bound) {
@@ -180,9 +215,19 @@ impl Records {
         }
     }
 
-    pub(crate) fn remove(&mut self, id: u32) {
-        if let Ok(at) = self.find(id) {
-            self.list.remove(at);
+    /// Undoes a lesson.
+    pub(crate) fn unlearn(&mut self, id: u32, lesson: Lesson) {
+        let Ok(at) = self.find(id) else { return };
+        match lesson {
+            Lesson::New => {
+                self.list.remove(at);
+            }
+            Lesson::Known { content, messages, settled } => {
+                let bound = &mut self.list[at].1;
+                bound.content = content;
+                bound.place.messages = messages;
+                bound.settled = settled;
+            }
         }
     }
 
@@ -237,7 +282,7 @@ mod tests {
         for id in [7, 2, 5, 9, 9] {
             assert_eq!(records.get_mut(id).map(|b| b.place.messages), Some(u64::from(id)));
         }
-        records.remove(5);
+        records.unlearn(5, Lesson::New);
         assert!(records.get_mut(5).is_none() && records.get_mut(7).is_some());
     }
 }

@@ -17,7 +17,7 @@
 //! * Isolation by workspace, server tools' own breakpoints and pre-warming calls are not modelled.
 
 use super::attribution::Attribution;
-use super::binding::{Behaviour, Bound, Place, Records, rejection_text};
+use super::binding::{Behaviour, Place, Records, rejection_text};
 use super::cache::{Entry, Store};
 use super::model::{CacheSpec, ImageToggle, ParametersLevel, Refresh};
 use super::pairing::{self, invalid, wire_path};
@@ -186,7 +186,7 @@ impl<'m> Provider<'m> {
     pub fn answered(&mut self, thinking: &[u32]) {
         let Some(mut place) = self.served else { return };
         for &id in thinking.iter().filter(|&&id| id != NO_LINK) {
-            self.records.insert(id, Bound::new(place, self.producer));
+            self.records.announce(id, place, self.producer);
             place.predecessor = id;
         }
     }
@@ -254,9 +254,10 @@ fn admit(
     store: &mut Store,
     scratch: &mut Scratch,
 ) -> Result<Option<(usize, crate::cause::Cause)>, Box<Rejection>> {
-    let known = request.changed_from.min(path.nodes.len());
+    let known = request.changed_from.min(path.nodes.len()).min(request.blocks.len());
+    let appended = std::mem::take(&mut path.complete) && known == path.nodes.len();
     let valid = markers::effective(scene.spec, request, &mut scratch.markers)
-        .and_then(|()| pairing::check(request.blocks, known, &mut scratch.open_calls));
+        .and_then(|()| pairing::check(request.blocks, known, appended, &mut scratch.open_calls));
     if let Err(rejection) = valid {
         path.truncate(known, store, request.at_ms);
         return Err(Box::new(rejection));
@@ -272,6 +273,7 @@ fn admit(
         let kind = RejectionKind::Overflow { input_tokens: numbers.used, limit_tokens: numbers.limit };
         return Err(Box::new(Rejection { kind, message, block: None, path: None }));
     }
+    path.complete = true;
     Ok(own_cut)
 }
 

@@ -49,23 +49,36 @@ pub(crate) fn effective(
     }
 }
 
+/// A marker stands on a block of its own that can carry it, behind the marker `before` it.
 fn check_place(request: &Request<'_>, marker: &Marker, before: Option<u32>) -> Result<(), Rejection> {
+    match request.blocks.get(marker.after as usize) {
+        Some(block)
+            if block.kind != SentKind::Thinking
+                && !block.deferred
+                && before.is_none_or(|b| b < marker.after) =>
+        {
+            Ok(())
+        }
+        _ => Err(misplaced(request, marker)),
+    }
+}
+
+#[cold]
+fn misplaced(request: &Request<'_>, marker: &Marker) -> Rejection {
     let blocks = request.blocks;
     let at = marker.after as usize;
     let Some(block) = blocks.get(at) else {
         let message = format!("cache_control: there is no block {at}; the request has {}", blocks.len());
-        return Err(invalid(blocks, None, message));
+        return invalid(blocks, None, message);
     };
-    let problem = if before.is_some_and(|b| b >= marker.after) {
-        "a block carries one breakpoint, and breakpoints are given in the order of their blocks"
-    } else if block.kind == SentKind::Thinking {
+    let problem = if block.kind == SentKind::Thinking {
         "Extra inputs are not permitted"
     } else if block.deferred {
         "tools with `defer_loading` cannot use prompt caching"
     } else {
-        return Ok(());
+        "a block carries one breakpoint, and breakpoints are given in the order of their blocks"
     };
-    Err(invalid(blocks, Some(at), format!("{}.cache_control: {problem}", wire_path(blocks, at))))
+    invalid(blocks, Some(at), format!("{}.cache_control: {problem}", wire_path(blocks, at)))
 }
 
 /// The automatic breakpoint stands on the last block that can carry one; none is no error.

@@ -13,6 +13,7 @@ pub mod engine;
 mod markers;
 pub mod model;
 mod models_file;
+mod models_toml;
 pub mod overflow;
 mod pairing;
 mod path;

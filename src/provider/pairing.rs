@@ -11,16 +11,18 @@
 
 use super::{NO_LINK, Rejection, RejectionKind, SentBlock, SentKind};
 
-/// Checks the turns that reach into `blocks[from..]`, given that those before were checked.
-/// `open` is scratch memory.
+/// Checks the turns that reach into `blocks[from..]`, given that those before were checked; `appended` if
+/// `blocks[..from]` was a whole request in itself. `open` is scratch memory.
 pub(crate) fn check(
     blocks: &[SentBlock],
     from: usize,
+    appended: bool,
     open: &mut Vec<(u32, usize)>,
 ) -> Result<(), Rejection> {
     open.clear();
     let mut in_assistant_turn = false;
-    for (index, block) in blocks.iter().enumerate().skip(turn_start(blocks, from)) {
+    let start = if appended { from } else { turn_start(blocks, from) };
+    for (index, block) in (start..).zip(&blocks[start..]) {
         let assistant = block.kind.is_assistant();
         if assistant && !in_assistant_turn {
             unanswered(blocks, open)?;
@@ -43,22 +45,32 @@ pub(crate) fn check(
     unanswered(blocks, open)
 }
 
-/// Start of the last assistant turn that begins at or before `from`.
+/// Start of the last assistant turn that begins before `from`: what stands at `from` may answer its calls,
+/// or fail to.
 fn turn_start(blocks: &[SentBlock], from: usize) -> usize {
-    let assistant = |i: usize| blocks.get(i).is_some_and(|b| b.kind.is_assistant());
-    (0..=from.min(blocks.len())).rev().find(|&i| assistant(i) && (i == 0 || !assistant(i - 1))).unwrap_or(0)
+    let assistant = |i: usize| blocks[i].kind.is_assistant();
+    (0..from.min(blocks.len())).rev().find(|&i| assistant(i) && (i == 0 || !assistant(i - 1))).unwrap_or(0)
 }
 
+#[inline]
 fn unanswered(blocks: &[SentBlock], open: &[(u32, usize)]) -> Result<(), Rejection> {
-    let Some(&(id, index)) = open.first() else { return Ok(()) };
+    match open.first() {
+        None => Ok(()),
+        Some(&(id, index)) => Err(unanswered_call(blocks, id, index)),
+    }
+}
+
+#[cold]
+fn unanswered_call(blocks: &[SentBlock], id: u32, index: usize) -> Rejection {
     let message = format!(
         "messages.{}: `tool_use` ids were found without `tool_result` blocks immediately after: {id}. Each `tool_use` \
          block must have a corresponding `tool_result` block in the next message.",
         blocks[index].message
     );
-    Err(invalid(blocks, Some(index), message))
+    invalid(blocks, Some(index), message)
 }
 
+#[cold]
 fn unexpected_result(blocks: &[SentBlock], index: usize) -> Rejection {
     let message = format!(
         "{}: unexpected `tool_use_id` found in `tool_result` blocks: {}. Each `tool_result` block must have a \
@@ -103,7 +115,7 @@ mod tests {
     }
 
     fn verdict(blocks: &[SentBlock], from: usize) -> Option<u32> {
-        check(blocks, from, &mut Vec::new()).err().map(|r| r.block.unwrap())
+        check(blocks, from, false, &mut Vec::new()).err().map(|r| r.block.unwrap())
     }
 
     #[test]
@@ -125,6 +137,9 @@ mod tests {
         let mut lost_result = blocks.clone();
         lost_result.remove(5);
         assert_eq!(verdict(&lost_result, 5), Some(2));
+        let mut lost_last_result = blocks.clone();
+        lost_last_result.drain(5..7);
+        assert_eq!(verdict(&lost_last_result, 5), Some(2), "an assistant turn follows at once");
         let mut lost_call = blocks.clone();
         lost_call.remove(3);
         assert_eq!(verdict(&lost_call, 3), Some(3));

@@ -12,7 +12,7 @@
 //! * Parameters lose the cache of messages (or everything) as a whole; which parameter does is the
 //!   caller's knowledge.
 
-use super::binding::{BOUND_START, Behaviour, Bound, Place, Prefix, Records};
+use super::binding::{BOUND_START, Behaviour, Bound, Lesson, Place, Prefix, Records};
 use super::cache::{Entry, Store, mix};
 use super::model::{CacheSpec, ImageToggle, ModelSpec, ParametersLevel, ThinkingRetention};
 use super::{ChangedPart, NO_LINK, Request, SentBlock, SentKind};
@@ -52,6 +52,13 @@ pub(crate) struct Scene<'a> {
     pub(crate) producer: Option<u32>,
 }
 
+impl Scene<'_> {
+    /// Whether the model can use thinking of this producer.
+    fn can_read(&self, producer: u32) -> bool {
+        self.producer == Some(producer) || self.model.can_read(self.producers[producer as usize])
+    }
+}
+
 /// Why evaluation stopped.
 #[derive(Debug, Clone)]
 pub(crate) enum Refused {
@@ -79,8 +86,10 @@ pub(crate) struct Path {
     images: Vec<u32>,
     /// Thinking before this block is stripped.
     turn_start: usize,
+    /// The call on the path was admitted, so every tool call in it is answered.
+    pub(crate) complete: bool,
     /// What this call taught about thinking: index, id, and what was known before.
-    learned: Vec<(usize, u32, Option<Bound>)>,
+    learned: Vec<(usize, u32, Lesson)>,
 }
 
 /// What a prefix depends on besides its blocks.
@@ -101,6 +110,7 @@ impl Path {
         self.learned.clear();
         self.prefix_len = 0;
         self.turn_start = 0;
+        self.complete = false;
         self.origin = Origin::default();
     }
 
@@ -125,11 +135,8 @@ impl Path {
         if let Some(&(first, _, _)) = self.learned.first() {
             self.truncate(first, store, at_ms);
         }
-        for (_, id, before) in self.learned.drain(..).rev() {
-            match before {
-                Some(bound) => records.insert(id, bound),
-                None => records.remove(id),
-            }
+        for (_, id, lesson) in self.learned.drain(..).rev() {
+            records.unlearn(id, lesson);
         }
     }
 
@@ -298,10 +305,13 @@ impl Path {
             return Ok(false);
         }
         let here = Place { prefix: self.prefix, messages: node.bound, predecessor: node.accepted };
+        if is_reordered(request.blocks, index, records) {
+            return Err(Refused::Altered { index });
+        }
         let Some(bound) = records.get_mut(block.link) else {
             if let Some(producer) = scene.producer {
                 records.insert(block.link, Bound::as_seen(here, producer, block.hash));
-                self.learned.push((index, block.link, None));
+                self.learned.push((index, block.link, Lesson::New));
             }
             node.accepted = block.link;
             return Ok(false);
@@ -309,12 +319,13 @@ impl Path {
         if bound.content.is_some_and(|content| content != block.hash) {
             return Err(Refused::Altered { index });
         }
-        if bound.content.is_none() && scene.producer.is_some() {
-            self.learned.push((index, block.link, Some(*bound)));
+        let mut aside = *bound;
+        let bound = if scene.producer.is_some() { bound } else { &mut aside };
+        if bound.content.is_none() || !bound.settled {
+            self.learned.push((index, block.link, Lesson::about(bound)));
             bound.content = Some(block.hash);
         }
-        let producer = scene.producers[bound.producer as usize];
-        if producer.seed != scene.model.seed && !scene.model.can_read(producer) {
+        if !scene.can_read(bound.producer) {
             self.dropped.push(index as u32);
             node.accepted = block.link;
             return Ok(true);
@@ -323,20 +334,14 @@ impl Path {
             node.accepted = block.link;
             return Ok(false);
         }
-        let mut tried = *bound;
-        if !bound.settled
-            && self.settle(&mut tried, request.blocks, index, here.messages)
-            && scene.producer.is_some()
-        {
-            self.learned.push((index, block.link, Some(*bound)));
-            *bound = tried;
+        if !bound.settled {
+            self.settle(bound, request.blocks, index, here.messages);
         }
         let changed_message = request.blocks[edited.min(request.blocks.len() - 1)].message;
-        let failed = tried.check(&here, changed_message);
-        bound.note_changed(&tried);
+        let failed = bound.check(&here, changed_message);
         match (failed, scene.behaviour) {
             (Some(changed), Behaviour::Reject) => {
-                return Err(Refused::Binding { index, changed, explanation: tried.explain(changed) });
+                return Err(Refused::Binding { index, changed, explanation: bound.explain(changed) });
             }
             (Some(_), Behaviour::Drop) => {
                 self.failing.push(index as u32);
@@ -352,7 +357,7 @@ impl Path {
 
     /// Learns what the response itself holds before a block of it: the assistant content between the end
     /// of the request it answers and the block.
-    fn settle(&self, bound: &mut Bound, blocks: &[SentBlock], index: usize, here: u64) -> bool {
+    fn settle(&self, bound: &mut Bound, blocks: &[SentBlock], index: usize, here: u64) {
         let base = bound.place.messages;
         let mut at = index;
         loop {
@@ -360,10 +365,10 @@ impl Path {
             if before == base {
                 bound.place.messages = here;
                 bound.settled = true;
-                return true;
+                return;
             }
             if at == 0 || !blocks[at - 1].kind.is_assistant() {
-                return false;
+                return;
             }
             at -= 1;
         }
@@ -397,6 +402,17 @@ impl Path {
         }
         self.cached.binary_search_by_key(&index, |c| c.index).ok()
     }
+}
+
+/// Whether thinking of the latest assistant message stands behind thinking that was made after it. Earlier
+/// messages are not held against the response they were.
+fn is_reordered(blocks: &[SentBlock], index: usize, records: &Records) -> bool {
+    let message = blocks[index].message;
+    let same = |b: &&SentBlock| b.message == message && b.kind.is_assistant();
+    let before = blocks[..index].iter().rev().take_while(same).find(|b| b.kind == SentKind::Thinking);
+    let Some(before) = before else { return false };
+    !records.in_order(before.link, blocks[index].link)
+        && !blocks[index..].iter().any(|b| b.kind.is_assistant() && b.message != message)
 }
 
 const ROOT: u64 = 64;

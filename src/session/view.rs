@@ -80,7 +80,8 @@ impl Session {
                 matches!(e.kind, EventKind::BlocksDropped { reason: DropReason::Compaction, .. })
             });
             let to = self.steps.get(before_step as usize).map_or(end, |step| step.input.start);
-            if is_compaction && !kept_already && from < to {
+            if is_compaction && !kept_already {
+                // Also where nothing is left to drop: the pair of events says that it is kept.
                 let kind = EventKind::BlocksDropped { from, to, reason: DropReason::Compaction };
                 events.push(Event { before_step, kind });
                 from = to;

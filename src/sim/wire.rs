@@ -151,7 +151,7 @@ impl Wire {
     }
 
     /// Places breakpoints, ascending; places that do not exist are left out.
-    pub(super) fn markers(&self, specs: &[MarkerSpec], out: &mut Vec<Marker>) {
+    pub fn markers(&self, specs: &[MarkerSpec], out: &mut Vec<Marker>) {
         out.clear();
         for spec in specs {
             let after = match spec.place {

@@ -320,6 +320,25 @@ fn a_rewind_keeps_the_results_that_kept_calls_need() {
     assert!(s.blocks.flags[2].has(Flags::SYNTHETIC) && s.events.is_empty());
 }
 
+#[test]
+fn what_is_gone_is_not_dropped_again() {
+    let turn = || [input(vec![text(10)]), response(vec![text(10)])];
+    let mut entries: Vec<Entry> = (0..3).flat_map(|_| turn()).collect();
+    // Blocks 4 and 5, then the new 6 and 7 with the older 2 and 3, then everything.
+    entries.push(event(Recorded::Rewound { keep_responses: 2 }));
+    entries.extend(turn());
+    entries.push(event(Recorded::Rewound { keep_responses: 1 }));
+    entries.extend(turn());
+    entries.push(event(Recorded::Cleared));
+    entries.push(event(Recorded::Cleared));
+    let s = session(entries);
+    let drops = s.events.iter().map(|event| match event.kind {
+        EventKind::BlocksDropped { from, to, .. } => (event.before_step, from, to),
+        _ => unreachable!("there is nothing else"),
+    });
+    assert_eq!(drops.collect::<Vec<_>>(), [(3, 4, 6), (4, 2, 4), (4, 6, 8), (5, 0, 2), (5, 8, 10)]);
+}
+
 fn compacted() -> Session {
     session(vec![
         input(vec![text(100)]),

@@ -9,7 +9,7 @@ use ctxsim::ingest::{self, Recording};
 use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
 use ctxsim::session::{DropReason, EventKind, Session, trace};
 
-use crate::prompt_totals::prompt_totals;
+use crate::prompt_totals::{first_unpaired, prompt_totals};
 
 pub fn recordings() -> Vec<PathBuf> {
     let Ok(folder) = std::env::var("CTXSIM_RECORDINGS") else {
@@ -34,8 +34,10 @@ fn recorded_totals_are_met_until_the_first_undone_compaction() {
     let mut checked = 0;
     let mut wrong = Vec::new();
     for path in recordings() {
-        for session in sessions(&path) {
-            let session = session.view(RecordedCompactions::Undo);
+        for base in sessions(&path) {
+            let session = base.view(RecordedCompactions::Undo);
+            assert_eq!(first_unpaired(&session), None, "{}", path.display());
+            assert_eq!(first_unpaired(&base.view(RecordedCompactions::Keep)), None, "{}", path.display());
             let first_undone = session
                 .events
                 .iter()
@@ -90,4 +92,20 @@ fn recordings_come_back_from_their_traces() {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         println!("{name}: {requests} requests, {blocks} blocks, {bytes} bytes of trace");
     }
+}
+
+#[test]
+fn recorded_totals_are_met_to_the_end_where_compactions_are_kept() {
+    let mut checked = 0;
+    for path in recordings() {
+        for base in sessions(&path) {
+            let session = base.view(RecordedCompactions::Keep);
+            for (k, (step, total)) in session.steps.iter().zip(prompt_totals(&session)).enumerate() {
+                let Some(usage) = step.recorded else { continue };
+                assert_eq!(total, usage.prompt_tokens(), "{} step {k}", path.display());
+                checked += 1;
+            }
+        }
+    }
+    println!("{checked} requests checked");
 }

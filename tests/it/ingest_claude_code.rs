@@ -83,6 +83,15 @@ fn attachments_and_meta_lines_are_injected() {
 }
 
 #[test]
+fn half_a_surrogate_pair_in_an_attachment_costs_one_character() {
+    let text = r#"{"type":"attachment","uuid":"t","attachment":{"type":"queued_command","prompt":"cut \ud83d"}}
+{"type":"assistant","uuid":"a","message":{"id":"m","model":"m","content":"x"}}"#;
+    let transcript = &read_bytes(text.as_bytes()).unwrap()[0];
+    assert_eq!(transcript.notices, []);
+    assert_eq!(sketch(transcript)[0], "1 inject cut \u{fffd}");
+}
+
+#[test]
 fn every_kind_of_block_is_read() {
     assert_eq!(
         sketch_of("blocks"),
@@ -163,6 +172,20 @@ fn a_clear_is_seen_by_command_hook_or_new_root_with_a_smaller_prompt() {
             "12 m5 1+0+900+0>9 five",
         ]
     );
+}
+
+#[test]
+fn without_links_between_lines_nothing_is_taken_for_a_clear() {
+    let mut text = String::new();
+    for (turn, tokens) in [(1, 900), (2, 500), (3, 700)] {
+        text += &format!(
+            r#"{{"type":"user","uuid":"u{turn}","parentUuid":null,"message":{{"content":"t{turn}"}}}}
+{{"type":"assistant","uuid":"a{turn}","parentUuid":null,"message":{{"id":"m{turn}","model":"m","content":"x","usage":{{"input_tokens":{tokens}}}}}}}
+"#
+        );
+    }
+    let totals = read_bytes(text.as_bytes()).unwrap()[0].totals();
+    assert_eq!((totals.responses, totals.events), (3, 0));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ctxsim::ingest::dedupe::{Copied, Loaded, dedupe};
 use ctxsim::ingest::{self, ReadOptions, Recording, Totals};
+use ctxsim::session::Session;
+use ctxsim::tokens::Tokenizer;
 use ctxsim::transcript::{Entry, Response, Transcript};
 use ctxsim::usage::Usage;
 use proptest::prelude::*;
@@ -209,6 +211,39 @@ fn sessions_without_ids_in_common_are_left_alone_but_for_their_name() {
     let mut corpus = vec![session("s", 0..3, 0), session("s", 10..12, 0), session("t", 20..21, 0)];
     assert_eq!(dedupe(&mut corpus), []);
     assert_eq!(shares(&corpus), [("s", 3), ("s#2", 2), ("t", 1)]);
+}
+
+#[test]
+fn a_trace_that_is_there_twice_counts_once() {
+    let session = |id: &str, model: &str| Session {
+        id: id.to_owned(),
+        parent: None,
+        origin: Default::default(),
+        model: model.to_owned(),
+        tokenizer: Tokenizer::ClaudeOlder,
+        coefficients: Tokenizer::ClaudeOlder.coefficients(),
+        prefix: Default::default(),
+        prefix_is_measured: false,
+        warm_prefix_tokens: 0,
+        tools: Vec::new(),
+        calls: Vec::new(),
+        blocks: Default::default(),
+        result_parts: Vec::new(),
+        steps: Vec::new(),
+        events: Vec::new(),
+    };
+    let mut corpus: Vec<Loaded> =
+        [session("s", "a"), session("s", "a"), session("s", "b"), session("t", "a")]
+            .into_iter()
+            .map(|s| Loaded { path: "x".into(), recording: Recording::Session(Box::new(s)) })
+            .collect();
+    let copied = dedupe(&mut corpus);
+    assert_eq!(copied.iter().map(|c| &*c.session_id).collect::<Vec<_>>(), ["s"]);
+    let ids = corpus.iter().map(|l| match &l.recording {
+        Recording::Session(session) => &*session.id,
+        Recording::Transcript(_) => panic!("a conversation"),
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), ["s", "s#2", "t"]);
 }
 
 #[test]

@@ -39,3 +39,29 @@ pub fn prompt_totals(session: &Session) -> Vec<u64> {
 pub fn range(blocks: &Range<u32>) -> Range<usize> {
     blocks.start as usize..blocks.end as usize
 }
+
+/// First request (from 0) in which a call has not exactly one result, or a result no call.
+pub fn first_unpaired(session: &Session) -> Option<usize> {
+    let mut present = vec![false; session.blocks.len()];
+    for (k, step) in session.steps.iter().enumerate() {
+        for event in session.events.iter().filter(|e| e.before_step as usize == k) {
+            if let EventKind::BlocksDropped { from, to, .. } = event.kind {
+                present[range(&(from..to))].fill(false);
+            }
+        }
+        present[range(&step.input)].fill(true);
+        let mut counts = vec![(0, 0); session.calls.len()];
+        for (i, call) in session.blocks.call.iter().enumerate().filter(|(i, _)| present[*i]) {
+            match session.blocks.kind[i] {
+                BlockKind::ToolUse => counts[*call as usize].0 += 1,
+                BlockKind::ToolResult => counts[*call as usize].1 += 1,
+                _ => {}
+            }
+        }
+        if counts.iter().any(|(calls, results)| *calls > 1 || calls != results) {
+            return Some(k);
+        }
+        present[range(&step.output)].fill(true);
+    }
+    None
+}

@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::content;
-use super::wire::Body;
+use super::lenient::Body;
 use crate::transcript::Content;
 
 /// How the text of an attachment is formed.

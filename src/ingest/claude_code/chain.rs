@@ -213,63 +213,72 @@ fn merge(content: &mut Vec<Content>, block: Content) {
     } else if content.contains(&block) {
         return;
     }
+    // Most lines are a response of their own, with one block.
+    content.reserve_exact(usize::from(content.is_empty()));
     content.push(block);
 }
 
 /// Moves results whose line was written too early or too late to where they were sent: behind the
 /// response that made the call, before the next one.
 fn place_results(entries: &mut Vec<Entry>) {
-    let mut calls: HashMap<Key, Vec<usize>> = HashMap::new();
-    let mut responses = 0;
-    for entry in entries.iter() {
-        if let Entry::Response(response) = entry {
-            for content in &response.content {
-                if let Content::ToolUse { id, .. } = content {
-                    calls.entry(key(id)).or_default().push(responses);
-                }
-            }
-            responses += 1;
-        }
-    }
-    // A place is the number of responses before it.
-    let mut moved: Vec<(usize, Entry)> = Vec::new();
+    let calls = calls_by_response(entries);
+    // A place is the number of responses before it. Most recordings have nothing to move, and then
+    // nothing is copied.
     let mut place = 0;
-    let mut kept = Vec::with_capacity(entries.len());
-    for entry in entries.drain(..) {
-        if matches!(entry, Entry::Response(_)) {
-            place += 1;
-        }
-        match wanted_place(&entry, &calls, place) {
-            Some(wanted) if wanted != place => moved.push((wanted, entry)),
-            _ => kept.push(entry),
-        }
-    }
-    if moved.is_empty() {
-        *entries = kept;
+    let mut is_misplaced = |entry: &Entry| {
+        place += u32::from(matches!(entry, Entry::Response(_)));
+        wanted_place(entry, &calls, place).filter(|wanted| *wanted != place)
+    };
+    let wanted: Vec<(usize, u32)> =
+        entries.iter().enumerate().filter_map(|(i, entry)| Some((i, is_misplaced(entry)?))).collect();
+    if wanted.is_empty() {
         return;
     }
-    moved.sort_by_key(|(wanted, _)| *wanted);
-    let mut moved = moved.into_iter().peekable();
+    let mut misplaced: Vec<(u32, Entry)> = Vec::with_capacity(wanted.len());
+    for (index, wanted) in wanted.into_iter().rev() {
+        misplaced.push((wanted, entries.remove(index)));
+    }
+    misplaced.reverse();
+    misplaced.sort_by_key(|(wanted, _)| *wanted);
+    let mut misplaced = misplaced.into_iter().peekable();
     let mut place = 0;
-    for entry in kept {
+    for entry in std::mem::take(entries) {
         let is_response = matches!(entry, Entry::Response(_));
         entries.push(entry);
-        place += usize::from(is_response);
-        while is_response && moved.peek().is_some_and(|(wanted, _)| *wanted == place) {
-            entries.extend(moved.next().map(|(_, entry)| entry));
+        place += u32::from(is_response);
+        while let Some((_, entry)) = misplaced.next_if(|(wanted, _)| is_response && *wanted == place) {
+            entries.push(entry);
         }
     }
-    entries.extend(moved.map(|(_, entry)| entry));
+}
+
+/// Every call with the index of its response, sorted.
+fn calls_by_response(entries: &[Entry]) -> Vec<(Key, u32)> {
+    let responses =
+        entries.iter().filter_map(|e| if let Entry::Response(response) = e { Some(response) } else { None });
+    let mut calls: Vec<(Key, u32)> = Vec::new();
+    for (index, response) in (0_u32..).zip(responses) {
+        let ids = response
+            .content
+            .iter()
+            .filter_map(|c| if let Content::ToolUse { id, .. } = c { Some(id) } else { None });
+        calls.extend(ids.map(|id| (key(id), index)));
+    }
+    calls.sort_unstable();
+    calls
 }
 
 /// Where a result belongs, in responses before it; `None` for anything else. An id that is used
 /// again belongs to its last call before the result, if there is one.
-fn wanted_place(entry: &Entry, calls: &HashMap<Key, Vec<usize>>, place: usize) -> Option<usize> {
+fn wanted_place(entry: &Entry, calls: &[(Key, u32)], place: u32) -> Option<u32> {
     let Entry::Input(input) = entry else { return None };
-    let call = input.content.iter().find_map(|c| match c {
-        Content::ToolResult { call_id, .. } => calls.get(&key(call_id)),
-        _ => None,
+    let uses = input.content.iter().find_map(|content| {
+        let Content::ToolResult { call_id, .. } = content else { return None };
+        let key = key(call_id);
+        let from = calls.partition_point(|(k, _)| *k < key);
+        let uses = &calls[from..calls.partition_point(|(k, _)| *k <= key)];
+        (!uses.is_empty()).then_some(uses)
     })?;
-    let before = call.iter().rev().find(|response| **response < place);
-    before.or_else(|| call.first()).map(|response| response + 1)
+    let before = uses.iter().rev().find(|(_, response)| *response < place);
+    before.or_else(|| uses.first()).map(|(_, response)| response + 1)
 }

@@ -2,7 +2,8 @@
 
 use serde_json::value::RawValue;
 
-use super::wire::{Block, Body, Source};
+use super::lenient::Body;
+use super::wire::{Block, Source};
 use crate::ingest::image;
 use crate::transcript::{Content, Image, ResultPart};
 
@@ -11,7 +12,7 @@ pub fn of_user(body: Body<'_>) -> Vec<Content> {
     match body {
         Body::None => Vec::new(),
         Body::Text(text) => vec![Content::Text(text.into_owned())],
-        Body::Blocks(blocks) => blocks.into_iter().map(user_block).collect(),
+        Body::Blocks(blocks) => each(blocks, user_block),
     }
 }
 
@@ -20,8 +21,15 @@ pub fn of_assistant(body: Body<'_>) -> Vec<Content> {
     match body {
         Body::None => Vec::new(),
         Body::Text(text) => vec![Content::Text(text.into_owned())],
-        Body::Blocks(blocks) => blocks.into_iter().map(assistant_block).collect(),
+        Body::Blocks(blocks) => each(blocks, assistant_block),
     }
+}
+
+/// Converts blocks into a vector of its own: `collect` would reuse the much larger one of the blocks.
+fn each<'a, T>(blocks: Vec<Block<'a>>, convert: impl Fn(Block<'a>) -> T) -> Vec<T> {
+    let mut converted = Vec::with_capacity(blocks.len());
+    converted.extend(blocks.into_iter().map(convert));
+    converted
 }
 
 fn user_block(block: Block<'_>) -> Content {
@@ -61,7 +69,7 @@ fn result_parts(body: Body<'_>) -> Vec<ResultPart> {
     match body {
         Body::None => Vec::new(),
         Body::Text(text) => vec![ResultPart::Text(text.into_owned())],
-        Body::Blocks(blocks) => blocks.into_iter().map(result_part).collect(),
+        Body::Blocks(blocks) => each(blocks, result_part),
     }
 }
 

@@ -60,7 +60,7 @@ fn objects(text: &str, mut object: impl FnMut(Line<'_>)) -> Result<(), String> {
     match serde_json::from_str::<Value>(rest) {
         Ok(value @ Value::Object(_)) => {
             let text = value.to_string();
-            serde_json::from_str(&text).map(|line| object(line)).map_err(|e| format!("not read: {e}"))
+            serde_json::from_str(&text).map(object).map_err(|e| format!("not read: {e}"))
         }
         Ok(_) => Err("not a JSON object".to_owned()),
         Err(e) => Err(format!("broken JSON: {e}")),
@@ -89,7 +89,7 @@ fn parse(text: &str, object: &mut impl FnMut(Line<'_>)) -> Result<(), usize> {
 
 /// Mends what JSON does not allow but recordings hold: NUL and other control characters, bare `NaN`
 /// and infinities (as strings, so that the count is seen to be none), and halves of surrogate pairs.
-fn repair(text: &str) -> String {
+pub fn repair(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     let mut in_string = false;
@@ -145,7 +145,10 @@ fn is_surrogate(escape: &str) -> bool {
 mod tests {
     use super::{for_each, repair};
 
-    fn read(bytes: &[u8]) -> (Vec<(u64, String)>, Vec<(u64, String)>) {
+    /// A line number, and what was on it.
+    type Numbered = (u64, String);
+
+    fn read(bytes: &[u8]) -> (Vec<Numbered>, Vec<Numbered>) {
         let (mut kinds, mut notices) = (Vec::new(), Vec::new());
         for_each(&mut &bytes[..], &mut notices, |n, line, _| kinds.push((n, line.kind.to_string()))).unwrap();
         (kinds, notices.into_iter().map(|n| (n.line, n.reason)).collect())

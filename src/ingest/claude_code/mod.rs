@@ -13,6 +13,7 @@
 mod attachment;
 mod chain;
 mod content;
+mod lenient;
 mod lines;
 mod tree;
 mod usage;
@@ -28,6 +29,7 @@ use crate::ingest::time::parse_ms;
 use crate::transcript::{Content, EventKind, Notice, Transcript};
 use crate::{Error, Result};
 use chain::{At, Chain, Key, key};
+use lenient::Object;
 use tree::Tree;
 use wire::{AgentLine, Line, Message, Progress};
 
@@ -100,7 +102,7 @@ impl Reader {
         if let Some(progress) = line.data.0.filter(|_| &*line.kind == "progress") {
             self.agent_progress(at, progress, &line.session_id);
         } else if is_new || &*line.kind == "assistant" {
-            let line = Line { data: wire::Object(None), ..line };
+            let line = Line { data: Object(None), ..line };
             response = add(&mut self.main, at, line, notices);
         }
         if has_uuid && is_new {
@@ -249,7 +251,10 @@ fn user(chain: &mut Chain, at: At, line: Line<'_>) {
 
 fn attached(chain: &mut Chain, at: At, line: &Line<'_>, notices: &mut Vec<Notice>) {
     let Some(raw) = line.attachment else { return };
-    match serde_json::from_str::<Value>(raw.get()) {
+    // Escapes inside are not looked at before.
+    let value =
+        serde_json::from_str(raw.get()).or_else(|_| serde_json::from_str::<Value>(&lines::repair(raw.get())));
+    match value {
         Ok(value) => {
             let hook = value.get("hookName").and_then(Value::as_str).and_then(started_by);
             if let Some(kind) = hook {

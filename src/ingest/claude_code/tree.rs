@@ -49,8 +49,17 @@ impl Tree {
         }
     }
 
+    /// Whether lines are linked at all: other writers of this format leave the parents out, and then
+    /// every line looks like a beginning.
+    fn is_linked(&self) -> bool {
+        self.nodes.values().filter(|node| node.parent.is_some()).count() * 2 > self.nodes.len()
+    }
+
     /// Puts the events into the transcript that only the tree knows of.
     pub fn mark(&self, transcript: &mut Transcript) {
+        if !self.is_linked() {
+            return;
+        }
         let places: Vec<usize> =
             (0..transcript.entries.len()).filter(|i| is_response(&transcript.entries[*i])).collect();
         let mut inserts: Vec<(usize, Vec<Entry>)> = Vec::new();

@@ -3,6 +3,7 @@
 //! Every line of a response repeats its usage; output grows while the response streams in. So the
 //! lines are merged by the field-wise maximum, and never summed (spec/formats.md section 1).
 
+use super::lenient::{Count, Object};
 use super::wire;
 use crate::usage::Usage;
 
@@ -49,13 +50,13 @@ impl Reported {
         reported
     }
 
-    fn field(&mut self, count: wire::Count) -> u64 {
-        self.any |= count != wire::Count::Absent;
-        self.bad |= count == wire::Count::Bad;
+    fn field(&mut self, count: Count) -> u64 {
+        self.any |= count != Count::Absent;
+        self.bad |= count == Count::Bad;
         count.tokens().unwrap_or(0)
     }
 
-    fn split(&mut self, split: &wire::Object<wire::CacheCreation>) {
+    fn split(&mut self, split: &Object<wire::CacheCreation>) {
         if let Some(split) = &split.0 {
             self.written_5m = self.field(split.ephemeral_5m_input_tokens);
             self.written_1h = self.field(split.ephemeral_1h_input_tokens);

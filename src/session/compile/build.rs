@@ -1,6 +1,7 @@
 //! Blocks, steps and events in the order in which a client would send them.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::session::roles::Role;
 use crate::session::{
@@ -130,8 +131,9 @@ pub(super) struct Builder<'t> {
     result_block: HashMap<&'t str, u32>,
     /// Results at the head of each step's input.
     results_of_step: Vec<u32>,
-    /// Blocks before this one are gone for good.
-    first_live: u32,
+    /// Runs of blocks that are still in the conversation; the last one, from `live_from` on, is open.
+    live: Vec<Range<u32>>,
+    live_from: u32,
     model: &'t str,
 }
 
@@ -149,7 +151,8 @@ impl<'t> Builder<'t> {
             last_calls: Vec::new(),
             result_block: HashMap::new(),
             results_of_step: Vec::new(),
-            first_live: 0,
+            live: Vec::new(),
+            live_from: 0,
             model: "",
         }
     }
@@ -277,7 +280,7 @@ impl<'t> Builder<'t> {
     }
 
     /// Writes the pending input: results first (spec/decisions.md 1), then text and images.
-    fn flush_input(&mut self) -> std::ops::Range<u32> {
+    fn flush_input(&mut self) -> Range<u32> {
         self.answer_open_calls();
         let start = self.draft.next_block();
         let results = std::mem::take(&mut self.pending.results);
@@ -326,7 +329,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn output(&mut self, response: &'t Response) -> std::ops::Range<u32> {
+    fn output(&mut self, response: &'t Response) -> Range<u32> {
         let start = self.draft.next_block();
         let message = self.next_message;
         for content in &response.content {
@@ -390,8 +393,7 @@ impl<'t> Builder<'t> {
                 self.pending.results.clear();
                 self.pending.compacted = false;
                 self.pending.results_cleared = false;
-                self.drop_from(self.first_live, DropReason::Clear);
-                self.first_live = self.draft.next_block();
+                self.drop_from(0, DropReason::Clear);
             }
             transcript::EventKind::Rewound { keep_responses } => self.rewind(*keep_responses),
             transcript::EventKind::Resumed => self.push_event(EventKind::Resumed),
@@ -418,19 +420,35 @@ impl<'t> Builder<'t> {
         }
         let from = match self.draft.steps.get(keep) {
             Some(step) if keep > 0 => step.input.start + self.results_of_step[keep],
-            Some(_) => self.first_live,
+            Some(_) => 0,
             None => self.draft.next_block(),
         };
-        self.drop_from(from.max(self.first_live), DropReason::Rewind);
+        self.drop_from(from, DropReason::Rewind);
     }
 
+    /// Drops what is left of the conversation from block `from` on: an event for each run, so that what
+    /// is gone already is not gone over again.
     fn drop_from(&mut self, from: u32, reason: DropReason) {
         self.pending.others.clear();
         self.pending.has_prompt = false;
-        let to = self.draft.next_block();
-        if from < to {
+        let end = self.draft.next_block();
+        self.live.push(self.live_from..end);
+        self.live_from = end;
+        let mut dropped = Vec::new();
+        while let Some(mut run) = self.live.pop_if(|run| run.end > from || run.start >= run.end) {
+            let first = run.start.max(from);
+            if first < run.end {
+                dropped.push(first..run.end);
+            }
+            run.end = first;
+            if run.start < run.end {
+                self.live.push(run);
+                break;
+            }
+        }
+        for run in dropped.into_iter().rev() {
             self.pending.dropped = true;
-            self.push_event(EventKind::BlocksDropped { from, to, reason });
+            self.push_event(EventKind::BlocksDropped { from: run.start, to: run.end, reason });
         }
     }
 }

@@ -7,33 +7,20 @@
 //! another than the recorded one: the step across it is sized by coefficients, and from there on the
 //! recorded increments are met, no longer the totals.
 //!
-//! **Tail.** A few uncached tokens in each request lie behind the last content block and are never
-//! cached: the usual count of the recording (at most [`TAIL_MAX`]). More than that is content which the
-//! client put behind its last breakpoint (attachments, a parallel result): in every recording at hand it
-//! is written to the cache by the next request, so it belongs to the blocks, not to the tail.
-//!
-//! **Shrinking prompts.** A total that leaves much less than the new blocks need means that something
-//! left the prompt unmarked (thinking cleared after a pause, context not restored on resume). Oldest
-//! first, thinking, then injected text, then whole tool rounds are dropped with
-//! [`DropReason::Unexplained`] until the new blocks fit.
+//! Sizes to begin with are in `weights`; prompts that shrink are in `shrink`.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::session::{BlockKind, DropReason, Event, EventKind, Flags, Prefix, Step};
+use crate::session::{BlockKind, DropReason, Event, EventKind, Flags, Prefix};
 use crate::tokens::{Coefficients, ThinkingRetention, Tokenizer, apportion, scale_ratio, thinking_retention};
 use crate::transcript::Transcript;
-use crate::usage::Usage;
 
 use super::build::Draft;
-use super::fit::milli_tokens;
 use super::measure::clamp;
+use super::shrink::too_small;
+use super::weights::{set_tails, weights};
 use super::{CompileOptions, TokenMode, prefix};
-
-/// Largest uncached count that can be the provider's own tokens: 1 to 14 in the recordings at hand.
-const TAIL_MAX: u64 = 20;
-/// New blocks may be this much smaller than estimated without a shrink being suspected.
-const SHRINK_TOLERANCE_TOKENS: u64 = 200;
 
 /// What is in front of the calibrated blocks.
 pub(super) struct Sized {
@@ -43,7 +30,7 @@ pub(super) struct Sized {
 
 /// Where a block is at the current point of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     /// Not sent yet.
     New,
     /// In the prompt.
@@ -52,30 +39,31 @@ enum Place {
     Gone,
 }
 
-struct Walk<'d, 't> {
-    draft: &'d mut Draft<'t>,
+/// The prompt as it grows.
+pub(super) struct Walk<'d, 't> {
+    pub(super) draft: &'d mut Draft<'t>,
     scale: bool,
     /// Relative size of each block in milli-tokens: its estimate, or its share of the response's output.
     weight: Vec<u64>,
-    place: Vec<Place>,
+    pub(super) place: Vec<Place>,
     /// Replayed prompt without prefix and tail.
-    prompt: i64,
+    pub(super) prompt: i64,
     /// Tokens of the prefix, once a total was reported.
     hidden: Option<i64>,
     /// Recorded minus replayed prompt, since the first undone compaction.
     offset: i64,
     /// The recorded prompt no longer holds blocks before this one: a compaction, undone here, took them.
-    folded_before: u32,
+    pub(super) folded_before: u32,
     next_event: usize,
     /// Thinking that a human turn would strip.
     strippable: Vec<u32>,
     /// Thinking in the prompt, oldest first.
-    thinking: VecDeque<u32>,
+    pub(super) thinking: VecDeque<u32>,
     /// Injected text in the prompt, oldest first.
-    injected: VecDeque<u32>,
+    pub(super) injected: VecDeque<u32>,
     /// First step whose round may still be in the prompt.
-    first_round: usize,
-    drops: Vec<Event>,
+    pub(super) first_round: usize,
+    pub(super) drops: Vec<Event>,
 }
 
 /// Sets the tokens of all blocks, the tails and the output tokens, and sizes the prefix.
@@ -119,63 +107,6 @@ pub(super) fn calibrate(
         prefix: prefix::prefix(transcript, &draft.steps, hidden_tokens, coefficients, options.hash_key),
         prefix_is_measured: hidden_tokens.is_some(),
     }
-}
-
-/// Uncached tokens behind the last block, of vendors whose breakpoints are explicit.
-fn set_tails(steps: &mut [Step], tokenizer: Tokenizer) {
-    if tokenizer == Tokenizer::Openai {
-        return;
-    }
-    let uses_cache = |u: &Usage| u.cache_read_tokens + u.cache_write_tokens() > 0;
-    let mut seen = [0_u64; TAIL_MAX as usize + 1];
-    for usage in steps.iter().filter_map(|s| s.recorded).filter(uses_cache) {
-        if let Some(count) = usize::try_from(usage.uncached_tokens).ok().and_then(|u| seen.get_mut(u)) {
-            *count += 1;
-        }
-    }
-    let usual = (0..seen.len()).rev().max_by_key(|tail| seen[*tail]).filter(|tail| seen[*tail] > 0);
-    let usual = clamp(usual.unwrap_or(0) as u64);
-    for step in steps {
-        step.tail_tokens = match step.recorded {
-            Some(usage) if !uses_cache(&usage) => 0,
-            Some(usage) if usage.uncached_tokens <= TAIL_MAX => clamp(usage.uncached_tokens),
-            _ => usual,
-        };
-    }
-}
-
-/// Weights by coefficients; a response with a final count of output tokens is scaled to it, its hidden
-/// thinking taking what its visible blocks leave.
-fn weights(draft: &Draft, coefficients: &Coefficients, mode: TokenMode) -> Vec<u64> {
-    let blocks = &draft.blocks;
-    let mut weight: Vec<u64> = blocks
-        .kind
-        .iter()
-        .zip(&draft.raw)
-        .map(|(kind, raw)| milli_tokens(*kind, raw, coefficients))
-        .collect();
-    if mode != TokenMode::Auto {
-        return weight;
-    }
-    for (step, raw) in draft.steps.iter().zip(&draft.raw_steps) {
-        let Some(usage) = step.recorded.filter(|u| raw.output_is_final && u.output_tokens > 0) else {
-            continue;
-        };
-        let output = step.output.start as usize..step.output.end as usize;
-        let is_hidden = |i: &usize| blocks.kind[*i] == BlockKind::Thinking && draft.raw[*i].units == 0;
-        let hidden: Vec<usize> = output.clone().filter(is_hidden).collect();
-        let visible_milli: u64 = output.clone().filter(|i| !is_hidden(i)).map(|i| weight[i]).sum();
-        let total_milli = usage.output_tokens * 1_000;
-        let (scaled, milli) = match total_milli.checked_sub(visible_milli) {
-            Some(rest) if rest > 0 && !hidden.is_empty() => (hidden, rest),
-            _ => (output.collect(), total_milli),
-        };
-        let old: Vec<u64> = scaled.iter().map(|i| weight[*i]).collect();
-        for (i, milli) in scaled.into_iter().zip(apportion(milli, &old)) {
-            weight[i] = milli;
-        }
-    }
-    weight
 }
 
 impl Walk<'_, '_> {
@@ -243,12 +174,12 @@ impl Walk<'_, '_> {
         changed
     }
 
-    fn tokens(&self, i: u32) -> i64 {
+    pub(super) fn tokens(&self, i: u32) -> i64 {
         i64::from(self.draft.blocks.tokens[i as usize])
     }
 
     /// Takes a block out of the prompt.
-    fn remove(&mut self, i: u32) {
+    pub(super) fn remove(&mut self, i: u32) {
         match self.place[i as usize] {
             Place::New => self.set_estimate(i),
             Place::Sent => {
@@ -362,85 +293,6 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Drops old content until the new blocks have room; gives the room. Thinking and injected text go
-    /// as far as that takes; rounds only until the blocks are no longer much too small.
-    fn shrink(&mut self, k: usize, grown: i64, estimate: u64, blocks: usize) -> i64 {
-        let before = self.prompt;
-        let room = |walk: &Walk| grown + before - walk.prompt;
-        let wanted = signed(estimate);
-        for class in [Class::Thinking, Class::Injected, Class::Round] {
-            let enough = |room| match class {
-                Class::Round => !too_small(room, estimate, blocks),
-                Class::Thinking | Class::Injected => room >= wanted,
-            };
-            while !enough(room(self))
-                && let Some((range, tokens)) = self.oldest(class, k)
-                && room(self) + tokens <= wanted
-            {
-                self.drop_unexplained(k, range);
-            }
-        }
-        // Nothing more fits exactly: more than needed goes, and the new blocks grow instead.
-        for class in [Class::Thinking, Class::Injected, Class::Round] {
-            while room(self) < blocks.try_into().unwrap_or(i64::MAX)
-                && let Some((range, _)) = self.oldest(class, k)
-            {
-                self.drop_unexplained(k, range);
-            }
-        }
-        room(self)
-    }
-
-    /// Oldest content of a class that is in the prompt: its blocks and their tokens.
-    fn oldest(&mut self, class: Class, k: usize) -> Option<(Range<u32>, i64)> {
-        let queue = match class {
-            Class::Thinking => &mut self.thinking,
-            Class::Injected => &mut self.injected,
-            Class::Round => return self.oldest_round(k),
-        };
-        while let Some(&i) = queue.front() {
-            if i >= self.folded_before && self.place[i as usize] == Place::Sent {
-                return Some((i..i + 1, i64::from(self.draft.blocks.tokens[i as usize])));
-            }
-            queue.pop_front();
-        }
-        None
-    }
-
-    /// A response and the results of its calls, all of it sent before step `k`.
-    fn oldest_round(&mut self, k: usize) -> Option<(Range<u32>, i64)> {
-        while self.first_round + 1 < k {
-            let next = &self.draft.steps[self.first_round + 1].input;
-            let results = next
-                .clone()
-                .take_while(|i| self.draft.blocks.kind[*i as usize] == BlockKind::ToolResult)
-                .count();
-            let blocks = self.draft.steps[self.first_round].output.start..next.start + clamp(results as u64);
-            let sent = blocks.clone().filter(|i| self.place[*i as usize] == Place::Sent);
-            let tokens: i64 = sent.map(|i| self.tokens(i)).sum();
-            if blocks.start >= self.folded_before && tokens > 0 {
-                return Some((blocks, tokens));
-            }
-            self.first_round += 1;
-        }
-        None
-    }
-
-    fn drop_unexplained(&mut self, k: usize, blocks: Range<u32>) {
-        blocks.clone().for_each(|i| self.remove(i));
-        let before_step = clamp(k as u64);
-        if let Some(Event { before_step: step, kind: EventKind::BlocksDropped { to, .. } }) =
-            self.drops.last_mut()
-            && (*step, *to) == (before_step, blocks.start)
-        {
-            *to = blocks.end;
-            return;
-        }
-        let kind =
-            EventKind::BlocksDropped { from: blocks.start, to: blocks.end, reason: DropReason::Unexplained };
-        self.drops.push(Event { before_step, kind });
-    }
-
     /// Sizes what was never in a recorded prompt, output tokens and images, and files the drops.
     fn finish(mut self) {
         for i in 0..clamp(self.place.len() as u64) {
@@ -468,21 +320,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Classes of content that can leave a prompt without a trace in the recording, likeliest first.
-#[derive(Clone, Copy)]
-enum Class {
-    Thinking,
-    Injected,
-    Round,
-}
-
-/// Whether new blocks of this estimate cannot be all that happened.
-fn too_small(grown: i64, estimate: u64, blocks: usize) -> bool {
-    let Ok(grown) = u64::try_from(grown) else { return true };
-    grown < blocks as u64 || (grown * 4 < estimate && grown + SHRINK_TOLERANCE_TOKENS < estimate)
-}
-
-fn signed(tokens: u64) -> i64 {
+pub(super) fn signed(tokens: u64) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 

@@ -1,7 +1,7 @@
 //! Transcript → Session: where text ends.
 //!
-//! The order: blocks, steps and events ([`build`]), times, coefficients ([`fit`]), tokens
-//! ([`calibrate`]), hidden prefix ([`prefix`]).
+//! The order: blocks, steps and events (`build`), times, coefficients (`fit`), tokens (`weights`,
+//! `calibrate`, `shrink`), hidden prefix (`prefix`).
 //!
 //! Sizes of a result with several text parts are sums over the parts; its lines are those of the parts
 //! joined by a line feed. Arguments of a call are measured as compact JSON. Empty text and unsigned
@@ -20,7 +20,7 @@
 //!   over the blocks of the step in which it appeared.
 //! - A recorded request may hold content behind its last breakpoint, billed as plain input and written
 //!   by the request after it. Here it belongs to its blocks, which are written at once; only the
-//!   provider's own few tokens stay behind the last block (see [`calibrate`]).
+//!   provider's own few tokens stay behind the last block (see `weights`).
 //! - The signature of thinking is known by its length alone, so two hidden thoughts of equal length have
 //!   one hash.
 
@@ -29,7 +29,9 @@ mod calibrate;
 mod fit;
 mod measure;
 mod prefix;
+mod shrink;
 mod times;
+mod weights;
 
 pub use build::SYNTHETIC_RESULT_UTF16;
 pub use measure::json_utf16;

@@ -5,25 +5,25 @@ use ctxsim::session::{Flags, PrefixBlock};
 use ctxsim::sim::ledger::{SessionEntry, replay_entries};
 use serde_json::{Value, json};
 
-use super::conversation::text;
-use super::policy::Case;
+use super::grammar::text;
+use super::policy::Client;
 
 /// Blocks in front of the conversation, told apart by their hash.
 fn prefix_blocks(count: usize, salt: u64) -> Vec<PrefixBlock> {
     (0..count).map(|i| PrefixBlock { hash: salt + i as u64, tokens: 10 }).collect()
 }
 
-pub fn cache_markers(case: &Case<'_>) -> Value {
+pub fn cache_markers(case: &Client<'_>) -> Value {
     let (list, mut conversation) = case.built();
-    let system = usize::try_from(case.field("system_blocks").as_u64().unwrap_or(0)).unwrap();
-    let tools = case.field("tools").as_array().map_or(0, Vec::len);
+    let system = usize::try_from(case.get("system_blocks").as_u64().unwrap_or(0)).unwrap();
+    let tools = case.get("tools").as_array().map_or(0, Vec::len);
     conversation.session.prefix.tools = prefix_blocks(tools, 1_000);
     conversation.session.prefix.system = prefix_blocks(system, 2_000);
-    let mut model = case.base_model();
-    if case.field("caching").as_bool() == Some(false) {
+    let mut model = case.model();
+    if case.get("caching").as_bool() == Some(false) {
         model.cache = None;
     }
-    let strategy = case.preset_config().strategy(&model, &ctxsim::provider::Models::builtin().unwrap()).unwrap();
+    let strategy = case.config().strategy(&model, &ctxsim::provider::Models::builtin().unwrap()).unwrap();
     let context = conversation.context(list.len());
     let mut placed = Vec::new();
     context.wire().markers(&strategy.markers, &mut placed);
@@ -47,9 +47,17 @@ pub fn cache_markers(case: &Case<'_>) -> Value {
     json!({"markers": markers, "ttl": ttl})
 }
 
-pub fn wire(case: &Case<'_>) -> Value {
-    let (list, conversation) = case.built();
-    let context = conversation.context(list.len());
+/// A session has the results of a step before its other input (`Step::input`), as `compile` puts them.
+fn results_first(mut list: Vec<Value>) -> Vec<Value> {
+    for input in list.split_mut(|m| m["role"] == "assistant") {
+        input.sort_by_key(|m| m["role"] != "tool_result");
+    }
+    list
+}
+
+pub fn wire(case: &Client<'_>) -> Value {
+    let conversation = case.conversation(&results_first(case.list()));
+    let context = conversation.context(conversation.message_start.len());
     let session = &conversation.session;
     let mut roles: Vec<&str> = Vec::new();
     let mut kinds: Vec<Vec<&str>> = Vec::new();
@@ -71,8 +79,8 @@ pub fn wire(case: &Case<'_>) -> Value {
     json!({"roles": roles, "block_kinds": kinds})
 }
 
-pub fn entries(case: &Case<'_>) -> Value {
-    let list = case.field("entries").as_array().cloned().unwrap_or_default();
+pub fn entries(case: &Client<'_>) -> Value {
+    let list = case.get("entries").as_array().cloned().unwrap_or_default();
     let id = |e: &Value| e["id"].as_str().unwrap().to_owned();
     let parsed: Vec<SessionEntry> = list
         .iter()

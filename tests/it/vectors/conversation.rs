@@ -11,8 +11,10 @@ use ctxsim::sim::context::{Context, Memory};
 use ctxsim::tokens::Tokenizer;
 use serde_json::Value;
 
-/// Digits of the timestamps that the estimate counts with; a message with fewer is that much shorter.
-const TIMESTAMP_DIGITS: i64 = 13;
+use super::grammar::{expand, text};
+
+/// Digits of the timestamps of user messages, answers and results, where a message gives none.
+pub const TIMESTAMP_DIGITS: [u64; 3] = [13, 1, 1];
 
 /// A session and what the vector says of its messages.
 pub struct Conversation {
@@ -27,42 +29,9 @@ pub struct Conversation {
     pub step_of: Vec<Option<u32>>,
 }
 
-/// `text` grammar: a string, `{repeat, times}` or `{concat}`.
-pub fn text(value: &Value) -> String {
-    match value {
-        Value::String(s) => s.clone(),
-        Value::Object(map) if map.contains_key("repeat") => {
-            text(&map["repeat"]).repeat(usize::try_from(map["times"].as_u64().unwrap()).unwrap())
-        }
-        Value::Object(map) => map["concat"].as_array().unwrap().iter().map(text).collect(),
-        other => panic!("no text: {other}"),
-    }
-}
-
-/// Expands `repeat_messages`.
+/// The message list with its repetitions written out.
 pub fn messages(list: &Value) -> Vec<Value> {
-    let mut out = Vec::new();
-    for item in list.as_array().into_iter().flatten() {
-        match item.get("repeat_messages").and_then(Value::as_u64) {
-            None => out.push(item.clone()),
-            Some(n) => {
-                let from = item.get("from").and_then(Value::as_u64).unwrap_or(0);
-                for i in from..from + n {
-                    out.extend(messages(&item["of"]).iter().map(|m| substitute(m, &i.to_string())));
-                }
-            }
-        }
-    }
-    out
-}
-
-fn substitute(value: &Value, i: &str) -> Value {
-    match value {
-        Value::String(s) => Value::String(s.replace("{i}", i)),
-        Value::Array(list) => list.iter().map(|v| substitute(v, i)).collect(),
-        Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), substitute(v, i))).collect(),
-        other => other.clone(),
-    }
+    if list.is_null() { Vec::new() } else { expand(list, "repeat_messages").into_iter().map(Value::Object).collect() }
 }
 
 struct Builder {
@@ -217,17 +186,17 @@ impl Builder {
         u32::try_from(calls.len() - 1).unwrap()
     }
 
-    /// A shorter timestamp makes the message's JSON that much shorter.
-    fn shorten(&mut self, message: &Value, default_digits: i64) {
-        let digits = message.get("timestamp_digits").and_then(Value::as_i64).unwrap_or(default_digits);
+    /// A timestamp of another length makes the message's JSON that much longer or shorter.
+    fn timestamp(&mut self, message: &Value, default_digits: u64) {
+        let digits = message.get("timestamp_digits").and_then(Value::as_u64).unwrap_or(default_digits);
         if let Some(json) = self.conversation.session.blocks.json_utf16.last_mut() {
-            *json = u32::try_from(i64::from(*json) + digits - TIMESTAMP_DIGITS).unwrap();
+            *json = u32::try_from(u64::from(*json) + digits - default_digits).unwrap();
         }
     }
 
     fn user(&mut self, message: &Value) {
         self.push(row(BlockKind::UserText, &text(&message["text"])));
-        self.shorten(message, TIMESTAMP_DIGITS);
+        self.timestamp(message, TIMESTAMP_DIGITS[0]);
     }
 
     fn assistant(&mut self, message: &Value) {
@@ -256,7 +225,7 @@ impl Builder {
             block.call = self.call(call["id"].as_str().unwrap());
             self.push(block);
         }
-        self.shorten(message, 1);
+        self.timestamp(message, TIMESTAMP_DIGITS[1]);
         let usage = message.get("usage").cloned().unwrap_or_default();
         let counts: Vec<u64> = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"]
             .iter()
@@ -298,7 +267,7 @@ impl Builder {
                 path_utf16: u32::try_from(path.encode_utf16().count()).unwrap(),
             });
         }
-        self.shorten(message, 1);
+        self.timestamp(message, TIMESTAMP_DIGITS[2]);
     }
 }
 

@@ -1,8 +1,11 @@
 //! Expected numbers as data: every vector of `fixtures/vectors`, and of the folder that the variable
 //! `CTXSIM_VECTORS` names, is run by its `mechanism` and compared field by field.
 
+mod client;
 mod compare;
+mod conversation;
 mod grammar;
+mod policy;
 mod provider;
 mod requests;
 
@@ -27,7 +30,7 @@ pub struct Case<'a> {
 pub type Run = fn(&Case<'_>) -> Option<Value>;
 
 /// Rooms register their mechanisms here, one line each.
-const ROOMS: &[&[(&str, Run)]] = &[provider::MECHANISMS];
+const ROOMS: &[&[(&str, Run)]] = &[provider::MECHANISMS, policy::MECHANISMS];
 
 /// What is not built yet, and why: (system, mechanism, reason). Nothing else may be skipped.
 const PENDING: &[(&str, &str, &str)] = &[
@@ -56,24 +59,6 @@ const PENDING: &[(&str, &str, &str)] = &[
     ("octo@b1e033b8", "token_estimate", "octo is a later issue"),
     ("octo@b1e033b8", "wire", "octo is a later issue"),
     ("octo@b1e033b8", "write_cap", "octo is a later issue"),
-    ("arcturn@0.6.0", "cache_markers", "the policy room registers it"),
-    ("arcturn@0.6.0", "compaction.cut", "the policy room registers it"),
-    ("arcturn@0.6.0", "compaction.run", "the policy room registers it"),
-    ("arcturn@0.6.0", "compaction.serialize", "the policy room registers it"),
-    ("arcturn@0.6.0", "compaction.trigger", "the policy room registers it"),
-    ("arcturn@0.6.0", "defaults", "the policy room registers it"),
-    ("arcturn@0.6.0", "edit.boundary", "the policy room registers it"),
-    ("arcturn@0.6.0", "edit.select", "the policy room registers it"),
-    ("arcturn@0.6.0", "edit.sliding", "the policy room registers it"),
-    ("arcturn@0.6.0", "edit.stub_size", "the policy room registers it"),
-    ("arcturn@0.6.0", "edit.trigger", "the policy room registers it"),
-    ("arcturn@0.6.0", "entries.replay", "the policy room registers it"),
-    ("arcturn@0.6.0", "offload", "the policy room registers it"),
-    ("arcturn@0.6.0", "offload.file_name", "the policy room registers it"),
-    ("arcturn@0.6.0", "token_estimate", "the policy room registers it"),
-    ("arcturn@0.6.0", "wire", "the policy room registers it"),
-    ("arcturn@seed", "edit.passes", "the policy room registers it"),
-    ("arcturn@seed", "offload_then_edit", "the policy room registers it"),
 ];
 
 /// Reads every JSON file of a folder, in the order of their names.

@@ -6,61 +6,96 @@ use ctxsim::policy::laws::{self, Facts, StubLaw};
 use ctxsim::policy::plan::{Plan, StubPlan, StubTokens};
 use ctxsim::policy::strategy::{Action, OffloadRule, Rule, StubSize, SummarizeRule, SummaryInput};
 use ctxsim::policy::summarize::transcript_utf16;
-use ctxsim::policy::view::{Stored, SummaryMessage, View};
+use ctxsim::policy::view::{SummaryMessage, View};
 use ctxsim::policy::{ParamValue, Policy, PolicyConfig, PolicySpec, Strategy};
 use ctxsim::provider::{ModelSpec, Models};
 use ctxsim::sim::context::Context;
 use serde_json::{Value, json};
 
-use super::conversation::{Conversation, messages, text};
+use super::conversation::{Conversation, TIMESTAMP_DIGITS, messages};
+use super::grammar::text;
+use super::{Case, Run, client};
 
-/// What a vector's numbers depend on besides its input.
-pub struct Case<'a> {
-    pub preset: &'a str,
-    pub mechanism: &'a str,
-    pub input: &'a Value,
-    /// Values that a vector leaves out.
-    pub defaults: &'a Value,
+/// Mechanisms of this room. Section of the agent's configuration that the options belong to: by mechanism.
+pub const MECHANISMS: &[(&str, Run)] = &[
+    ("offload", |c| Client::of(c, "offloadLimits").map(|c| offload(&c))),
+    ("offload.file_name", |c| Client::of(c, "offloadLimits").map(|c| file_name(&c))),
+    ("offload_then_edit", |c| Client::of(c, "offloadLimits").map(|c| offload_then_edit(&c))),
+    ("edit.select", |c| Client::of(c, "contextEditing").map(|c| edit_select(&c))),
+    ("edit.stub_size", |c| Client::of(c, "contextEditing").map(|c| edit_stub_size(&c))),
+    ("edit.boundary", |c| Client::of(c, "contextEditing").map(|c| edit_measures(&c))),
+    ("edit.trigger", |c| Client::of(c, "contextEditing").map(|c| edit_measures(&c))),
+    ("edit.sliding", |c| Client::of(c, "contextEditing").map(|c| edit_sliding(&c))),
+    ("edit.passes", |c| Client::of(c, "contextEditing").map(|c| edit_passes(&c))),
+    ("token_estimate", |c| Client::of(c, "compaction").map(|c| token_estimate(&c))),
+    ("compaction.trigger", |c| Client::of(c, "compaction").map(|c| compaction_trigger(&c))),
+    ("compaction.cut", |c| Client::of(c, "compaction").map(|c| compaction_cut(&c))),
+    ("compaction.run", |c| Client::of(c, "compaction").map(|c| compaction_run(&c))),
+    ("compaction.serialize", |c| Client::of(c, "compaction").map(|c| compaction_serialize(&c))),
+    ("defaults", |c| Client::of(c, "").map(|c| group_defaults(&c))),
+    ("entries.replay", |c| Client::of(c, "").map(|c| client::entries(&c))),
+    ("cache_markers", |c| Client::of(c, "").map(|c| client::cache_markers(&c))),
+    ("wire", |c| Client::of(c, "").map(|c| client::wire(&c))),
+];
+
+/// A case whose preset is a client strategy.
+pub struct Client<'a> {
+    preset: &'a str,
+    /// Section of the configuration that its options belong to.
+    section: &'a str,
+    input: Value,
+    /// Arguments of calls that give none.
+    call_args: &'a Value,
 }
 
-/// Section of the agent's configuration that the options of a mechanism belong to.
-fn section(mechanism: &str) -> &str {
-    match mechanism.split(['.', '_']).next().unwrap_or("") {
-        "offload" => "offloadLimits",
-        "edit" => "contextEditing",
-        _ => "compaction",
+impl<'a> Client<'a> {
+    /// `None` where the preset is none of ours.
+    fn of(case: &'a Case<'_>, section: &'a str) -> Option<Client<'a>> {
+        let known = ctxsim::policy::preset_names().contains(&case.preset);
+        let system = case.system.split('@').next().unwrap_or("");
+        known.then(|| Client {
+            preset: case.preset,
+            section,
+            input: Value::Object(case.input.clone()),
+            call_args: &case.defaults[system]["call_args"],
+        })
     }
-}
 
-impl Case<'_> {
-    fn get(&self, key: &str) -> &Value {
+    pub fn get(&self, key: &str) -> &Value {
         self.input.get(key).unwrap_or(&Value::Null)
     }
 
-    fn list(&self) -> Vec<Value> {
+    fn text(&self, key: &str) -> &str {
+        self.get(key).as_str().unwrap_or("")
+    }
+
+    pub fn list(&self) -> Vec<Value> {
         messages(self.get("messages"))
     }
 
-    fn conversation(&self, list: &[Value]) -> Conversation {
-        Conversation::new(list, self.defaults.get("call_args").unwrap_or(&Value::Null))
+    pub fn conversation(&self, list: &[Value]) -> Conversation {
+        Conversation::new(list, self.call_args)
+    }
+
+    pub fn built(&self) -> (Vec<Value>, Conversation) {
+        let list = self.list();
+        let conversation = self.conversation(&list);
+        (list, conversation)
     }
 
     /// The preset with the vector's options, read as the agent's own configuration would be.
-    fn config(&self) -> PolicyConfig {
-        let mut pairs = Vec::new();
+    pub fn config(&self) -> PolicyConfig {
         let options = self.get("options").as_object().cloned().unwrap_or_default();
         let extra = self.input.get("keepRecentTurns").map(|v| ("keepRecentTurns".to_owned(), v.clone()));
-        for (key, value) in options.into_iter().chain(extra) {
-            pairs.push((format!("{}.{key}", section(self.mechanism)), param(&value)));
-        }
+        let pairs: Vec<(String, ParamValue)> =
+            options.into_iter().chain(extra).map(|(key, value)| (format!("{}.{key}", self.section), param(&value))).collect();
         let spec: PolicySpec = self.preset.parse().unwrap();
         spec.load(&pairs, &[]).unwrap()
     }
 
-    fn model(&self) -> ModelSpec {
-        let models = Models::builtin().unwrap();
+    pub fn model(&self) -> ModelSpec {
         let id = self.input.get("model").and_then(Value::as_str).unwrap_or("claude-opus-5-5");
-        let mut model = models.get(id).unwrap().clone();
+        let mut model = Models::builtin().unwrap().get(id).unwrap().clone();
         if let Some(window) = self.input.get("window").and_then(Value::as_u64) {
             model.window_tokens = window;
         }
@@ -68,7 +103,11 @@ impl Case<'_> {
     }
 
     fn strategy(&self) -> Strategy {
-        self.config().strategy(&self.model(), &Models::builtin().unwrap()).unwrap()
+        let mut strategy = self.config().strategy(&self.model(), &Models::builtin().unwrap()).unwrap();
+        if let Some(law) = &mut strategy.estimate {
+            law.timestamp_digits = TIMESTAMP_DIGITS;
+        }
+        strategy
     }
 }
 
@@ -81,56 +120,8 @@ fn param(value: &Value) -> ParamValue {
     }
 }
 
-/// Evaluates one case; `None` for a mechanism that is not a client's.
-pub fn evaluate(case: &Case<'_>) -> Option<Value> {
-    Some(match case.mechanism {
-        "offload" => offload(case),
-        "offload.file_name" => {
-            let name = |k: &str| case.get(k).as_str().unwrap_or("").to_owned();
-            json!({"file_name": laws::offload_file_name(&name("tool"), &name("call_id"))})
-        }
-        "offload_then_edit" => offload_then_edit(case),
-        "edit.select" => edit_select(case),
-        "edit.stub_size" => edit_stub_size(case),
-        "edit.boundary" | "edit.trigger" => edit_measures(case),
-        "edit.sliding" => edit_sliding(case),
-        "edit.passes" => edit_passes(case),
-        "token_estimate" => token_estimate(case),
-        "compaction.trigger" => compaction_trigger(case),
-        "compaction.cut" => compaction_cut(case),
-        "compaction.run" => compaction_run(case),
-        "compaction.serialize" => compaction_serialize(case),
-        "defaults" => group_defaults(case),
-        "entries.replay" => super::client::entries(case),
-        "cache_markers" => super::client::cache_markers(case),
-        "wire" => super::client::wire(case),
-        _ => return None,
-    })
-}
-
-impl Case<'_> {
-    /// Exposed to the sibling module.
-    pub fn field(&self, key: &str) -> &Value {
-        self.get(key)
-    }
-
-    pub fn built(&self) -> (Vec<Value>, Conversation) {
-        let list = self.list();
-        let conversation = self.conversation(&list);
-        (list, conversation)
-    }
-
-    pub fn resolved(&self) -> Strategy {
-        self.strategy()
-    }
-
-    pub fn base_model(&self) -> ModelSpec {
-        self.model()
-    }
-
-    pub fn preset_config(&self) -> PolicyConfig {
-        self.config()
-    }
+fn file_name(case: &Client<'_>) -> Value {
+    json!({"file_name": laws::offload_file_name(case.text("tool"), case.text("call_id"))})
 }
 
 fn rule<'s>(strategy: &'s Strategy, id: &str) -> Option<(usize, &'s Rule)> {
@@ -145,7 +136,7 @@ fn offload_rule(strategy: &Strategy) -> Option<(usize, &OffloadRule)> {
 }
 
 /// One result in a history of its own.
-fn single_result(case: &Case<'_>) -> (Vec<Value>, String, Vec<String>) {
+fn single_result(case: &Client<'_>) -> (Vec<Value>, String, Vec<String>) {
     let content = case.get("content").as_array().cloned().unwrap_or_default();
     let texts: Vec<String> = content.iter().filter_map(|c| c.get("text")).map(text).collect();
     let images: Vec<String> = content.iter().filter_map(|c| c.get("image_base64")).map(text).collect();
@@ -159,7 +150,7 @@ fn single_result(case: &Case<'_>) -> (Vec<Value>, String, Vec<String>) {
     (vec![message], texts.join("\n"), images)
 }
 
-fn offload(case: &Case<'_>) -> Value {
+fn offload(case: &Client<'_>) -> Value {
     let (list, document, images) = single_result(case);
     let mut conversation = case.conversation(&list);
     let texts = case.get("content").as_array().into_iter().flatten().filter(|c| c.get("text").is_some()).count();
@@ -222,7 +213,7 @@ fn offload(case: &Case<'_>) -> Value {
     })
 }
 
-fn offload_then_edit(case: &Case<'_>) -> Value {
+fn offload_then_edit(case: &Client<'_>) -> Value {
     let offloaded = offload(case);
     let stub_chars = offloaded["stub_chars"].as_u64().unwrap();
     let path = offloaded["path"].as_str().unwrap().to_owned();
@@ -255,7 +246,7 @@ fn edit_law(strategy: &Strategy) -> StubLaw {
     }
 }
 
-fn edit_stub_size(case: &Case<'_>) -> Value {
+fn edit_stub_size(case: &Client<'_>) -> Value {
     let facts = stub_facts(
         case.get("tool").as_str().unwrap(),
         case.get("chars").as_u64().unwrap(),
@@ -265,7 +256,7 @@ fn edit_stub_size(case: &Case<'_>) -> Value {
     json!({"stub_chars": edit_law(&case.strategy()).utf16(&facts)})
 }
 
-fn keep_recent_turns(case: &Case<'_>) -> i64 {
+fn keep_recent_turns(case: &Client<'_>) -> i64 {
     let params = case.config().resolved_params(&case.model());
     match params.into_iter().find(|(k, _)| k == "contextEditing.keepRecentTurns") {
         Some((_, ParamValue::Int(n))) => n,
@@ -273,7 +264,7 @@ fn keep_recent_turns(case: &Case<'_>) -> i64 {
     }
 }
 
-fn edit_measures(case: &Case<'_>) -> Value {
+fn edit_measures(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let context = conversation.context(list.len());
     let view = context.view();
@@ -294,7 +285,7 @@ fn edit_once(strategy: &Strategy, conversation: &Conversation, context: &Context
     }
 }
 
-fn edit_select(case: &Case<'_>) -> Value {
+fn edit_select(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let mut context = conversation.context(list.len());
     let mut strategy = case.strategy();
@@ -336,7 +327,7 @@ fn edit_select(case: &Case<'_>) -> Value {
     actual
 }
 
-fn edit_sliding(case: &Case<'_>) -> Value {
+fn edit_sliding(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let strategy = case.strategy();
     let counts: Vec<usize> = (1..=list.len())
@@ -345,7 +336,7 @@ fn edit_sliding(case: &Case<'_>) -> Value {
     json!({"elided_count_by_prefix": counts})
 }
 
-fn edit_passes(case: &Case<'_>) -> Value {
+fn edit_passes(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let strategy = case.strategy();
     let mut interpreter = Interpreter::new(&strategy, &conversation.session);
@@ -395,7 +386,7 @@ fn per_message(conversation: &Conversation, strategy: &Strategy, view: &View<'_>
     conversation.message_start.iter().map(|start| view.message_size(law, view.message_at(*start)).tokens()).collect()
 }
 
-fn token_estimate(case: &Case<'_>) -> Value {
+fn token_estimate(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let context = conversation.context(list.len());
     let strategy = case.strategy();
@@ -405,7 +396,7 @@ fn token_estimate(case: &Case<'_>) -> Value {
     })
 }
 
-fn compaction_trigger(case: &Case<'_>) -> Value {
+fn compaction_trigger(case: &Client<'_>) -> Value {
     let strategy = case.strategy();
     let tokens = case.get("tokens").as_u64().unwrap();
     let fires = rule(&strategy, "compact").is_some_and(|(_, r)| r.when.iter().any(|t| t.crossed(tokens)));
@@ -418,7 +409,7 @@ fn manual_plan<'s>(strategy: &'s Strategy, conversation: &Conversation, view: &V
     Interpreter::new(strategy, &conversation.session).at_request(index, view, manual)
 }
 
-fn compaction_cut(case: &Case<'_>) -> Value {
+fn compaction_cut(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let context = conversation.context(list.len());
     let strategy = case.strategy();
@@ -429,7 +420,7 @@ fn compaction_cut(case: &Case<'_>) -> Value {
     json!({"cut": cut, "per_message_tokens": per_message(&conversation, &strategy, &context.view())})
 }
 
-fn compaction_serialize(case: &Case<'_>) -> Value {
+fn compaction_serialize(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let context = conversation.context(list.len());
     let strategy = case.strategy();
@@ -442,7 +433,7 @@ fn compaction_serialize(case: &Case<'_>) -> Value {
     json!({"chars": utf16 + laws::PART_SEPARATOR * parts.saturating_sub(1)})
 }
 
-fn compaction_run(case: &Case<'_>) -> Value {
+fn compaction_run(case: &Client<'_>) -> Value {
     let mut list = case.list();
     let manual = case.get("mode").as_str() == Some("manual");
     if manual && case.get("running").as_bool() == Some(true) {
@@ -505,7 +496,7 @@ fn compaction_run(case: &Case<'_>) -> Value {
     actual
 }
 
-fn group_defaults(case: &Case<'_>) -> Value {
+fn group_defaults(case: &Client<'_>) -> Value {
     let of = case.get("of").as_str().unwrap();
     let group = match of {
         "context_editing" | "contextEditing" => "contextEditing",
