@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use ctxsim::policy::{Param, Preset, load_preset, preset_names};
+use ctxsim::policy::{Param, Preset, common_params, load_preset, preset_names};
 use ctxsim::provider::ModelSpec;
 use ctxsim::provider::price::{Date, Price, Rates};
 use ctxsim::report::grid::Grid;
-use ctxsim::report::{json, table};
+use ctxsim::report::json;
 use ctxsim::{ingest, metrics};
 use serde_json::json;
 
@@ -66,6 +66,13 @@ pub fn policies(args: &PoliciesArgs, terminal: &Terminal) -> Outcome {
         grid.rows.push(vec![preset.name.clone(), count, preset.summary.clone(), preset.version.clone()]);
     }
     terminal.print_grid(grid, args.list.format)?;
+    if args.list.format == Format::Table {
+        let mut text = "\nEvery policy also takes:\n".to_owned();
+        for param in common_params() {
+            let _ = writeln!(text, "  {} = {}: {}", param.name, param.default, param.doc);
+        }
+        terminal.print(&text)?;
+    }
     Ok(exit::DONE)
 }
 
@@ -78,24 +85,24 @@ fn policy(preset: &Preset, format: Format, terminal: &Terminal) -> Outcome {
         terminal.print_bytes(&json::pretty(&value))?;
         return Ok(exit::DONE);
     }
-    let columns = [left("parameter"), left("default"), left("unit"), left("allowed"), left("meaning")];
-    let mut grid = Grid::new(columns);
-    for param in &preset.params {
-        grid.rows.push(vec![
-            param.name.clone(),
-            default_of(param),
-            param.unit.clone(),
-            allowed(param),
-            param.doc.clone(),
-        ]);
-    }
     if format != Format::Table {
+        let columns = [left("parameter"), left("default"), left("unit"), left("allowed"), left("meaning")];
+        let mut grid = Grid::new(columns);
+        grid.rows.extend(
+            preset
+                .params
+                .iter()
+                .map(|p| vec![p.name.clone(), default_of(p), p.unit.clone(), allowed(p), p.doc.clone()]),
+        );
         terminal.print_grid(grid, format)?;
         return Ok(exit::DONE);
     }
-    let mut text = format!("{}: {}\n{}\n\n", preset.name, preset.summary, preset.version);
-    if !grid.rows.is_empty() {
-        text.push_str(&table::draw(grid, terminal.style));
+    let mut text = format!("{}: {}\n{}\n", preset.name, preset.summary, preset.version);
+    for param in &preset.params {
+        let unit = if param.unit.is_empty() { String::new() } else { format!(" {}", param.unit) };
+        let allowed = allowed(param);
+        let allowed = if allowed.is_empty() { allowed } else { format!("  [{allowed}]") };
+        let _ = writeln!(text, "\n{} = {}{unit}{allowed}\n    {}", param.name, default_of(param), param.doc);
     }
     if !preset.sources.is_empty() {
         let _ = writeln!(text, "\nSources:");
@@ -146,7 +153,7 @@ pub fn models(args: &ModelsArgs, terminal: &Terminal) -> Outcome {
         left("simulated"),
     ];
     let mut grid = Grid::new(columns);
-    for (i, rank) in [(9, 1), (8, 2), (7, 3)] {
+    for (i, rank) in [(9, 5), (8, 4), (7, 3), (4, 2), (3, 1)] {
         grid.columns[i].rank = rank;
     }
     for model in models.iter() {

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! description = "What do passes save?"
-//! policies = ["none", "arcturn", "low=arcturn:minCharsPerPass=0"]
+//! policies = ["none", "mine.toml", "low=mine.toml:minSaved=0"]
 //! models = ["claude-opus-5-5"]
 //!
 //! [corpus]
@@ -206,10 +206,10 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_file_and_defaults_are_filled_in() {
-        let text = "policies = ['none', 'x=mine.toml:a=1', 'arcturn:keep=2']\n[corpus]\ninputs = ['../t']\n";
+        let text = "policies = ['none', 'x=mine.toml:a=1', 'other:keep=2']\n[corpus]\ninputs = ['../t']\n";
         let scenario = Scenario::parse(Path::new("dir/s.toml"), text).expect("right");
         assert_eq!(scenario.corpus.inputs, ["dir/../t"]);
-        assert_eq!(scenario.policies, ["none", "x=dir/mine.toml:a=1", "arcturn:keep=2"]);
+        assert_eq!(scenario.policies, ["none", "x=dir/mine.toml:a=1", "other:keep=2"]);
         assert_eq!(scenario.options.tokens, "auto");
         assert!(scenario.output.requests && scenario.output.plots == 12);
     }

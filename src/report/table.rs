@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
 
 use super::grid::{self, Grid};
 use super::results::ResultSet;
@@ -63,6 +63,10 @@ pub fn draw(mut grid: Grid, style: TableStyle) -> String {
         if grid.columns[i].right {
             column.set_cell_alignment(CellAlignment::Right);
         }
+        // Names and numbers are never broken; prose wraps.
+        if i == 0 || grid.columns[i].right {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     let mut out = String::new();
     for (i, line) in table.lines().enumerate() {
@@ -114,6 +118,16 @@ mod tests {
         assert!(table.iter().all(|line| line.chars().count() <= 72), "{text}");
         assert!(table[0].contains("hit rate") && table[0].contains("vs none"), "{text}");
         assert!(!table[0].contains("uncached"), "{text}");
+    }
+
+    #[test]
+    fn prose_wraps_and_names_do_not() {
+        let mut grid = Grid::new([("parameter".to_owned(), false), ("meaning".to_owned(), false)]);
+        let prose = "a local pass must save at least this much, by the measure of the client";
+        grid.rows.push(vec!["contextEditing.minCharsPerPass".to_owned(), prose.to_owned()]);
+        let text = draw(grid, TableStyle { width: Some(50), colour: false });
+        assert!(text.contains("contextEditing.minCharsPerPass"), "{text}");
+        assert!(text.lines().count() > 4 && text.lines().all(|l| l.chars().count() <= 50), "{text}");
     }
 
     #[test]

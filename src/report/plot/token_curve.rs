@@ -337,7 +337,7 @@ mod tests {
         }
         let label = match index {
             0 => "none".to_owned(),
-            1 => "arcturn".to_owned(),
+            1 => "passes".to_owned(),
             _ => format!("candidate-{index}:minCharsPerPass={}", 10_000 * index),
         };
         Series { label, points, marks }
