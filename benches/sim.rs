@@ -9,7 +9,14 @@ use ctxsim::session::Session;
 use ctxsim::sim::{NoRecorder, RunOptions, Scratch, run};
 
 fn session(requests: u32, result_utf16: u32, result_tokens: u32) -> Session {
-    ConstantGrowth { requests, calls_per_request: 2, result_utf16, result_tokens, ..ConstantGrowth::default() }.session()
+    ConstantGrowth {
+        requests,
+        calls_per_request: 2,
+        result_utf16,
+        result_tokens,
+        ..ConstantGrowth::default()
+    }
+    .session()
 }
 
 fn bench(c: &mut Criterion) {
@@ -26,7 +33,9 @@ fn bench(c: &mut Criterion) {
             let mut scratch = Scratch::default();
             group.throughput(Throughput::Elements(u64::from(requests)));
             group.bench_with_input(BenchmarkId::new(policy, requests), &growth, |b, growth| {
-                b.iter(|| run(growth, &strategy, model, &RunOptions::default(), &mut scratch, &mut NoRecorder));
+                b.iter(|| {
+                    run(growth, &strategy, model, &RunOptions::default(), &mut scratch, &mut NoRecorder)
+                });
             });
         }
     }

@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::policy::ParamValue;
 
 /// Sections of Arcturn's configuration that concern the context; a plain value is a parameter of its own.
-const ARCTURN_KEYS: &[&str] = &["offload", "offloadLimits", "contextEditing", "compaction", "thinkingBinding", "home", "cache"];
+const ARCTURN_KEYS: &[&str] =
+    &["offload", "offloadLimits", "contextEditing", "compaction", "thinkingBinding", "home", "cache"];
 
 /// Reads an agent's configuration file: (parameter, value) pairs in file order.
 ///
@@ -30,7 +31,8 @@ pub fn read(path: &Path) -> Result<Vec<(String, ParamValue)>> {
 pub fn parse(text: &str, origin: &str) -> Result<Vec<(String, ParamValue)>> {
     let config = |reason: String| Error::Config { origin: origin.to_owned(), reason };
     let value: Option<Value> =
-        jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default()).map_err(|e| config(e.to_string()))?;
+        jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default())
+            .map_err(|e| config(e.to_string()))?;
     let Some(Value::Object(sections)) = value else {
         return Err(config("an agent configuration is a JSON object".to_owned()));
     };
@@ -39,13 +41,18 @@ pub fn parse(text: &str, origin: &str) -> Result<Vec<(String, ParamValue)>> {
         match sections.get(*key) {
             None => {}
             Some(Value::Object(section)) => {
-                pairs.extend(section.iter().map(|(name, value)| (format!("{key}.{name}"), param_value(value))));
+                pairs.extend(
+                    section.iter().map(|(name, value)| (format!("{key}.{name}"), param_value(value))),
+                );
             }
             Some(value) => pairs.push(((*key).to_owned(), param_value(value))),
         }
     }
     if pairs.is_empty() {
-        return Err(config(format!("none of {} is in it; this is no configuration ctxsim reads", ARCTURN_KEYS.join(", "))));
+        return Err(config(format!(
+            "none of {} is in it; this is no configuration ctxsim reads",
+            ARCTURN_KEYS.join(", ")
+        )));
     }
     Ok(pairs)
 }

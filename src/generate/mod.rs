@@ -92,7 +92,12 @@ impl ConstantGrowth {
         session
     }
 
-    fn input(&self, session: &mut Session, message: &mut u32, calls: std::ops::Range<u32>) -> std::ops::Range<u32> {
+    fn input(
+        &self,
+        session: &mut Session,
+        message: &mut u32,
+        calls: std::ops::Range<u32>,
+    ) -> std::ops::Range<u32> {
         let start = len(session);
         if start == 0 {
             let block = row(BlockKind::UserText, *message, self.prompt_tokens, self.prompt_tokens * 3);

@@ -141,7 +141,8 @@ impl<'l> MessageSize<'l> {
 
     /// What an offload adds: the path and its four counts.
     pub fn offload_details(mut self, path_utf16: u64, counts: [u64; 4]) -> Self {
-        self.json_utf16 += self.law.offload_details + path_utf16 + counts.into_iter().map(digits).sum::<u64>();
+        self.json_utf16 +=
+            self.law.offload_details + path_utf16 + counts.into_iter().map(digits).sum::<u64>();
         self
     }
 

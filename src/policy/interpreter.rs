@@ -3,14 +3,15 @@
 //! Cost follows what is new: totals are running sums of the context, and each selector keeps a cursor
 //! over the results it has already looked at, so a rule that does not fire costs a few comparisons.
 
+use super::Policy;
 use super::laws::{Facts, PART_SEPARATOR, excerpt, lines_in_part};
 use super::plan::{Offload, Plan, StubPlan, StubTokens, SummarizePlan};
 use super::strategy::{
-    Action, EditView, Hook, Keep, Measure, OffloadRule, Rule, Strategy, StubRule, StubSize, SummarizeRule, SummaryInput,
+    Action, EditView, Hook, Keep, Measure, OffloadRule, Rule, Strategy, StubRule, StubSize, SummarizeRule,
+    SummaryInput,
 };
 use super::summarize;
 use super::view::{State, View};
-use super::Policy;
 use crate::session::{BlockKind, Flags, NONE, Session};
 
 /// Runs the rules of a [`Strategy`].
@@ -170,7 +171,13 @@ fn safe_names(session: &Session, result: u32) -> (u64, u64) {
 }
 
 impl RuleState {
-    fn decide_stub<'p>(&mut self, rule: usize, spec: &Rule, stub: &StubRule, view: &View<'_>) -> Option<Plan<'p>> {
+    fn decide_stub<'p>(
+        &mut self,
+        rule: usize,
+        spec: &Rule,
+        stub: &StubRule,
+        view: &View<'_>,
+    ) -> Option<Plan<'p>> {
         if !fires(spec, view, 0) {
             return self.take_back(rule, stub, view);
         }
@@ -204,7 +211,8 @@ impl RuleState {
         if stub.view == EditView::Ledger || self.replaced.is_empty() {
             return None;
         }
-        let blocks: Vec<u32> = std::mem::take(&mut self.replaced).into_iter().filter(|b| view.is_live(*b)).collect();
+        let blocks: Vec<u32> =
+            std::mem::take(&mut self.replaced).into_iter().filter(|b| view.is_live(*b)).collect();
         self.start_over(view);
         if blocks.is_empty() { None } else { Some(Plan::Restore { rule, blocks }) }
     }
@@ -276,7 +284,8 @@ pub fn stub_for(stub: &StubRule, view: &View<'_>, block: u32) -> Option<(StubTok
 }
 
 fn tool_json_utf16(session: &Session, block: u32) -> u64 {
-    let name = session.tools.get(session.blocks.tool[block as usize] as usize).map_or("", |t| t.name.as_str());
+    let name =
+        session.tools.get(session.blocks.tool[block as usize] as usize).map_or("", |t| t.name.as_str());
     2 + crate::session::compile::json_utf16(name)
 }
 
@@ -289,7 +298,10 @@ fn decide_summary<'p>(
     manual: bool,
 ) -> Option<Plan<'p>> {
     if manual && summarize::round_is_open(view) {
-        return Some(Plan::Notice { rule, text: "Not compacting now: a tool call is still waiting on its result." });
+        return Some(Plan::Notice {
+            rule,
+            text: "Not compacting now: a tool call is still waiting on its result.",
+        });
     }
     let fold_to = match spec.keep {
         Keep::Nothing => view.revealed,
@@ -301,7 +313,10 @@ fn decide_summary<'p>(
     };
     let folded_messages = summarize::messages_in(view, view.live_from..fold_to);
     if fold_to <= view.live_from || folded_messages == 0 {
-        return Some(Plan::Notice { rule, text: "There is nothing to compact before the part that is kept." });
+        return Some(Plan::Notice {
+            rule,
+            text: "There is nothing to compact before the part that is kept.",
+        });
     }
     let prompt_utf16 = match &spec.input {
         SummaryInput::PrefixFork => 0,

@@ -77,6 +77,12 @@ pub fn common_params() -> Vec<Param> {
             Some((0, 1_000_000)),
             "size of every summary; 0: 12 % of the summarizer's prompt, at most its output limit",
         ),
-        row(WARM_PREFIX, ParamValue::Bool(false), "", None, "system prompt and tools are cached before the session begins"),
+        row(
+            WARM_PREFIX,
+            ParamValue::Bool(false),
+            "",
+            None,
+            "system prompt and tools are cached before the session begins",
+        ),
     ]
 }

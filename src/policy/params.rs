@@ -149,7 +149,9 @@ impl ParamToml {
     pub(super) fn build(self, name: &str) -> std::result::Result<Param, String> {
         let plain = |v: &toml::Value| {
             ParamValue::from_toml(v).ok_or_else(|| {
-                format!("parameter `{name}`: a default is true, false, a whole number, a word or a list of words")
+                format!(
+                    "parameter `{name}`: a default is true, false, a whole number, a word or a list of words"
+                )
             })
         };
         let default_if = match &self.default_if {
@@ -235,7 +237,11 @@ impl Param {
             ParamValue::List(_) => {
                 let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
                 ParamValue::List(
-                    inner.split(',').map(|w| w.trim().trim_matches('"').to_owned()).filter(|w| !w.is_empty()).collect(),
+                    inner
+                        .split(',')
+                        .map(|w| w.trim().trim_matches('"').to_owned())
+                        .filter(|w| !w.is_empty())
+                        .collect(),
                 )
             }
         };
@@ -250,14 +256,13 @@ pub fn find<'p>(params: &'p [Param], name: &str) -> Result<&'p Param> {
         return Ok(p);
     }
     let same = |a: &str| a.eq_ignore_ascii_case(name);
-    let matches: Vec<&Param> = params
-        .iter()
-        .filter(|p| same(&p.name) || p.name.rsplit('.').next().is_some_and(same))
-        .collect();
+    let matches: Vec<&Param> =
+        params.iter().filter(|p| same(&p.name) || p.name.rsplit('.').next().is_some_and(same)).collect();
     match matches.as_slice() {
         [one] => Ok(one),
         [] => {
-            let known = params.iter().flat_map(|p| [p.name.as_str(), p.name.rsplit('.').next().unwrap_or("")]);
+            let known =
+                params.iter().flat_map(|p| [p.name.as_str(), p.name.rsplit('.').next().unwrap_or("")]);
             Err(Error::unknown("parameter", name, known))
         }
         several => Err(Error::Config {

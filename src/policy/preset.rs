@@ -313,8 +313,10 @@ pub fn parse_preset(text: &str, origin: &str) -> Result<Preset> {
         .params
         .iter()
         .map(|(name, table)| {
-            let param: ParamToml =
-                table.clone().try_into().map_err(|e: toml::de::Error| config(format!("parameter `{name}`: {}", e.message())))?;
+            let param: ParamToml = table
+                .clone()
+                .try_into()
+                .map_err(|e: toml::de::Error| config(format!("parameter `{name}`: {}", e.message())))?;
             param.build(name).map_err(config)
         })
         .collect::<Result<Vec<Param>>>()?;
@@ -337,11 +339,15 @@ impl Preset {
         let rules = self.file.rule.iter();
         let conditions = rules.flat_map(|r| r.conditions.iter().chain(&r.withhold_thinking));
         let thinking = &self.file.thinking;
-        for If { param, .. } in conditions.chain(&thinking.withhold_on_prefix_change).chain(&thinking.prefix_mismatch_if) {
+        for If { param, .. } in
+            conditions.chain(&thinking.withhold_on_prefix_change).chain(&thinking.prefix_mismatch_if)
+        {
             if !self.params.iter().any(|p| p.name == *param) {
                 let near = crate::error::nearest(param, self.params.iter().map(|p| p.name.as_str()));
                 let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
-                return Err(format!("a condition names the parameter `{param}`, which is not declared{hint}"));
+                return Err(format!(
+                    "a condition names the parameter `{param}`, which is not declared{hint}"
+                ));
             }
         }
         Ok(())

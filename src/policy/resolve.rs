@@ -6,10 +6,12 @@ use std::sync::Arc;
 use super::estimate::EstimateLaw;
 use super::laws::PathLaw;
 use super::params::{Ability, Param, ParamValue};
-use super::preset::{Anchor, Belief, If, MeasureOf, MeasureToml, MeasureUnit, Preset, RuleToml, SelectToml, ToolResultsToml};
+use super::preset::{
+    Anchor, Belief, If, MeasureOf, MeasureToml, MeasureUnit, Preset, RuleToml, SelectToml, ToolResultsToml,
+};
 use super::strategy::{
-    Action, Keep, MarkerPlace, MarkerSpec, Measure, OffloadRule, Rule, Strategy, StubRule, StubSize, SummarizeRule,
-    SummaryInput, Threshold,
+    Action, Keep, MarkerPlace, MarkerSpec, Measure, OffloadRule, Rule, Strategy, StubRule, StubSize,
+    SummarizeRule, SummaryInput, Threshold,
 };
 use super::value::{ListValue, Scope, Value, param_name};
 use crate::error::{Error, Result};
@@ -42,7 +44,9 @@ impl PolicyConfig {
     /// A rule that cannot be resolved, an unknown summarizer model.
     pub fn strategy(&self, model: &ModelSpec, models: &Models) -> Result<Strategy> {
         let mut bound = Bound::new(self, model);
-        bound.strategy(models).map_err(|reason| Error::Config { origin: format!("policy {}", self.label), reason })
+        bound
+            .strategy(models)
+            .map_err(|reason| Error::Config { origin: format!("policy {}", self.label), reason })
     }
 }
 
@@ -73,7 +77,8 @@ type Resolved<T> = std::result::Result<T, String>;
 
 impl<'a> Bound<'a> {
     fn new(config: &'a PolicyConfig, model: &'a ModelSpec) -> Bound<'a> {
-        let belief = config.preset.file.belief.iter().find(|b| b.models.iter().any(|p| matches_glob(p, &model.id)));
+        let belief =
+            config.preset.file.belief.iter().find(|b| b.models.iter().any(|p| matches_glob(p, &model.id)));
         Bound { config, model, belief, warnings: config.warnings.clone() }
     }
 
@@ -181,7 +186,8 @@ impl<'a> Bound<'a> {
             EstimateLaw::new(e.chars_per_token, e.anchor == Anchor::LastUsageTotal, &e.shapes)
         });
         let thinking = &file.thinking;
-        let send_mismatch = thinking.prefix_mismatch_if.is_none() || self.holds_if_given(thinking.prefix_mismatch_if.as_ref())?;
+        let send_mismatch = thinking.prefix_mismatch_if.is_none()
+            || self.holds_if_given(thinking.prefix_mismatch_if.as_ref())?;
         Ok(Strategy {
             label: self.config.label.clone(),
             rules,
@@ -271,7 +277,8 @@ impl<'a> Bound<'a> {
             rule.native_compact.is_some(),
         ];
         if given.iter().filter(|g| **g).count() != 1 {
-            return Err("exactly one of `offload`, `stub`, `clear`, `summarize`, `native_compact` is needed".to_owned());
+            return Err("exactly one of `offload`, `stub`, `clear`, `summarize`, `native_compact` is needed"
+                .to_owned());
         }
         if let Some(offload) = &rule.offload {
             return self.offload(rule, offload);
@@ -342,7 +349,9 @@ impl<'a> Bound<'a> {
             (Some(tokens), false) => Keep::RecentTokens(self.count(tokens)?),
             (None, true) => Keep::UnansweredUser,
             (None, false) => Keep::Nothing,
-            (Some(_), true) => return Err("`keep_recent_tokens` and `keep_unanswered` exclude each other".to_owned()),
+            (Some(_), true) => {
+                return Err("`keep_recent_tokens` and `keep_unanswered` exclude each other".to_owned());
+            }
         };
         Ok(Action::Summarize(SummarizeRule {
             keep,
@@ -371,8 +380,8 @@ fn parse_ttl(text: &str) -> Resolved<Ttl> {
 fn matches_glob(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
-        Some((head, rest)) => {
-            text.strip_prefix(head).is_some_and(|tail| (0..=tail.len()).any(|i| tail.is_char_boundary(i) && matches_glob(rest, &tail[i..])))
-        }
+        Some((head, rest)) => text.strip_prefix(head).is_some_and(|tail| {
+            (0..=tail.len()).any(|i| tail.is_char_boundary(i) && matches_glob(rest, &tail[i..]))
+        }),
     }
 }

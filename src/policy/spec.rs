@@ -37,8 +37,9 @@ impl FromStr for PolicySpec {
         }
         let mut overrides = Vec::new();
         for part in split_outside_brackets(tail.unwrap_or("")) {
-            let (key, value) =
-                part.split_once('=').ok_or_else(|| wrong(format!("`{part}` is no parameter; write key=value")))?;
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| wrong(format!("`{part}` is no parameter; write key=value")))?;
             overrides.push((key.trim().to_owned(), value.trim().to_owned()));
         }
         Ok(PolicySpec { label, source: source.to_owned(), overrides })
@@ -97,9 +98,12 @@ impl PolicySpec {
                     values.insert(param.name.clone(), value.clone());
                 }
                 Err(reason) if param.invalid_is_default => {
-                    warnings.push(format!("{reason}; the default {} is used, as the agent does", param.default));
+                    warnings
+                        .push(format!("{reason}; the default {} is used, as the agent does", param.default));
                 }
-                Err(reason) => return Err(Error::Config { origin: "agent configuration".to_owned(), reason }),
+                Err(reason) => {
+                    return Err(Error::Config { origin: "agent configuration".to_owned(), reason });
+                }
             }
         }
         for (key, text) in set {
@@ -117,7 +121,10 @@ impl PolicySpec {
             let param = find(&preset.params, key).map_err(|e| match e {
                 Error::Unknown { what, name, nearest } if nearest.is_none() => Error::Config {
                     origin: format!("policy {}", self.source),
-                    reason: format!("there is no {what} `{name}`; `ctxsim policies {}` lists them", self.source),
+                    reason: format!(
+                        "there is no {what} `{name}`; `ctxsim policies {}` lists them",
+                        self.source
+                    ),
                 },
                 other => other,
             })?;

@@ -58,7 +58,8 @@ pub fn cut_before_tail(view: &View<'_>, law: &EstimateLaw, keep_tokens: u64) -> 
 }
 
 fn is_user_message(view: &View<'_>, from: u32) -> bool {
-    from < view.revealed && matches!(view.session.blocks.kind[from as usize], BlockKind::UserText | BlockKind::Image)
+    from < view.revealed
+        && matches!(view.session.blocks.kind[from as usize], BlockKind::UserText | BlockKind::Image)
 }
 
 fn has_message_before(view: &View<'_>, from: u32) -> bool {
@@ -85,7 +86,8 @@ fn message_before(view: &View<'_>, end: u32) -> Option<Range<u32>> {
 
 /// Live client messages in a range of blocks, the summary included where the range starts with it.
 pub fn messages_in(view: &View<'_>, range: Range<u32>) -> u64 {
-    let mut count = u64::from(view.summary.is_some() && range.start == view.live_from && range.end > range.start);
+    let mut count =
+        u64::from(view.summary.is_some() && range.start == view.live_from && range.end > range.start);
     let mut last = None;
     for i in range.filter(|i| view.is_live(*i)) {
         let message = view.session.blocks.message[i as usize];

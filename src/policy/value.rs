@@ -69,7 +69,9 @@ impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number, \"$parameter\", or one of { window }, { reserve }, { min }, { max }, { div }")
+        f.write_str(
+            "a whole number, \"$parameter\", or one of { window }, { reserve }, { min }, { max }, { div }",
+        )
     }
 
     fn visit_i64<E: de::Error>(self, n: i64) -> Result<Value, E> {
@@ -82,7 +84,9 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
         param_name(text).map(|name| Value::Param(name.to_owned())).ok_or_else(|| {
-            E::custom(format!("`{text}` is neither a number nor a parameter; a parameter is written \"$name\""))
+            E::custom(format!(
+                "`{text}` is neither a number nor a parameter; a parameter is written \"$name\""
+            ))
         })
     }
 
@@ -94,7 +98,9 @@ impl<'de> Visitor<'de> for ValueVisitor {
             "min" => Value::Min(map.next_value()?),
             "max" => Value::Max(map.next_value()?),
             "div" => Value::Div(map.next_value()?),
-            other => return Err(de::Error::unknown_field(other, &["window", "reserve", "min", "max", "div"])),
+            other => {
+                return Err(de::Error::unknown_field(other, &["window", "reserve", "min", "max", "div"]));
+            }
         };
         match map.next_key::<String>()? {
             None => Ok(value),
@@ -106,7 +112,11 @@ impl<'de> Visitor<'de> for ValueVisitor {
 /// A share as written (0.8) in millionths: from here on it is an integer.
 #[expect(clippy::cast_possible_truncation, reason = "bounded to 0..=1 right above")]
 fn millionths(share: f64) -> Result<i64, String> {
-    if (0.0..=1.0).contains(&share) { Ok((share * 1e6).round() as i64) } else { Err(format!("{share} is no share of a window: use 0 to 1")) }
+    if (0.0..=1.0).contains(&share) {
+        Ok((share * 1e6).round() as i64)
+    } else {
+        Err(format!("{share} is no share of a window: use 0 to 1"))
+    }
 }
 
 /// `"$name"` → `name`.

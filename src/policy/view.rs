@@ -103,7 +103,8 @@ impl<'a> View<'a> {
 
     /// UTF-16 units of a block's text as stored, images left out.
     pub fn text_utf16(&self, block: u32) -> u64 {
-        self.stored_of(block).map_or_else(|| u64::from(self.session.blocks.utf16[block as usize]), |s| u64::from(s.utf16))
+        self.stored_of(block)
+            .map_or_else(|| u64::from(self.session.blocks.utf16[block as usize]), |s| u64::from(s.utf16))
     }
 
     /// UTF-16 units of a result as stored, base64 of images included.
@@ -140,10 +141,12 @@ impl<'a> View<'a> {
         match blocks.kind[first] {
             BlockKind::ToolResult => self.result_size(law, range.start),
             kind if kind.is_assistant() => self.assistant_size(law, range),
-            _ => range.filter(|i| self.is_live(*i)).fold(law.user(), |size, i| match blocks.kind[i as usize] {
-                BlockKind::Image => size.image(u64::from(blocks.utf16[i as usize])),
-                _ => size.text(u64::from(blocks.json_utf16[i as usize])),
-            }),
+            _ => {
+                range.filter(|i| self.is_live(*i)).fold(law.user(), |size, i| match blocks.kind[i as usize] {
+                    BlockKind::Image => size.image(u64::from(blocks.utf16[i as usize])),
+                    _ => size.text(u64::from(blocks.json_utf16[i as usize])),
+                })
+            }
         }
     }
 
@@ -156,7 +159,12 @@ impl<'a> View<'a> {
             None => size.text(u64::from(blocks.json_utf16[i])),
             Some(s) => size.text(u64::from(s.json_utf16)).offload_details(
                 u64::from(s.path_utf16),
-                [u64::from(blocks.utf16[i]), u64::from(blocks.bytes[i]), u64::from(blocks.lines[i]), u64::from(s.utf16)],
+                [
+                    u64::from(blocks.utf16[i]),
+                    u64::from(blocks.bytes[i]),
+                    u64::from(blocks.lines[i]),
+                    u64::from(s.utf16),
+                ],
             ),
         };
         match self.session.parts_of(block) {
@@ -186,13 +194,18 @@ impl<'a> View<'a> {
     }
 
     fn call_id_utf16(&self, block: u32) -> u64 {
-        self.session.calls.get(self.session.blocks.call[block as usize] as usize).map_or(0, |c| u64::from(c.id_utf16))
+        self.session
+            .calls
+            .get(self.session.blocks.call[block as usize] as usize)
+            .map_or(0, |c| u64::from(c.id_utf16))
     }
 
     /// The client's estimate of the stored history.
     pub fn estimate_tokens(&self, law: &EstimateLaw) -> u64 {
         let (mut tokens, mut from) = match self.last_usage {
-            Some(last) if law.anchored => (last.total_tokens, self.session.steps[last.step as usize].output.end),
+            Some(last) if law.anchored => {
+                (last.total_tokens, self.session.steps[last.step as usize].output.end)
+            }
             _ => (self.summary_tokens(law), self.live_from),
         };
         while from < self.revealed {

@@ -94,9 +94,12 @@ impl<'a> Aside<'a> {
 
     /// The client marks the system prompt and the last user message where its markers say so.
     fn markers(&self) -> Vec<Marker> {
-        let ttl_of = |places: &[MarkerPlace]| self.strategy.markers.iter().find(|m| places.contains(&m.place)).map(|m| m.ttl);
+        let ttl_of = |places: &[MarkerPlace]| {
+            self.strategy.markers.iter().find(|m| places.contains(&m.place)).map(|m| m.ttl)
+        };
         let system = ttl_of(&[MarkerPlace::System]).map(|ttl| Marker { after: 0, ttl });
-        let last = ttl_of(&[MarkerPlace::LastUser, MarkerPlace::LastMessage]).map(|ttl| Marker { after: 1, ttl });
+        let last =
+            ttl_of(&[MarkerPlace::LastUser, MarkerPlace::LastMessage]).map(|ttl| Marker { after: 1, ttl });
         system.into_iter().chain(last).collect()
     }
 
@@ -109,7 +112,9 @@ impl<'a> Aside<'a> {
         model: &ModelSpec,
     ) -> [SentBlock; 2] {
         let text_milli = u64::from(self.session.coefficients.text_milli);
-        let to_model = |tokens: u64| crate::session::scale::scale_tokens(tokens, self.session.tokenizer, model.tokenizer);
+        let to_model = |tokens: u64| {
+            crate::session::scale::scale_tokens(tokens, self.session.tokenizer, model.tokenizer)
+        };
         let system = to_model(scale_milli(system_utf16, text_milli));
         let quoted = transcript_tokens(law, view, self.plan.fold_to, text_milli);
         let prompt = to_model(scale_milli(prompt_utf16, text_milli) + quoted);
@@ -122,7 +127,9 @@ impl<'a> Aside<'a> {
             deferred: false,
             placeholder: false,
         };
-        let own = xxhash_rust::xxh3::xxh3_64(&[self.plan.fold_to.to_le_bytes(), view.live_from.to_le_bytes()].concat());
+        let own = xxhash_rust::xxh3::xxh3_64(
+            &[self.plan.fold_to.to_le_bytes(), view.live_from.to_le_bytes()].concat(),
+        );
         [block(SentKind::System, system, system_utf16), block(SentKind::Text, prompt, own)]
     }
 
@@ -136,7 +143,9 @@ impl<'a> Aside<'a> {
             tokens: narrow(tokens + scale_milli(spec.wrap_utf16, text_milli)),
             utf16: narrow(utf16),
             json_utf16: narrow(utf16 + spec.wrap_json_escapes),
-            hash: xxhash_rust::xxh3::xxh3_64(&[u64::from(self.plan.fold_to).to_le_bytes(), tokens.to_le_bytes()].concat()),
+            hash: xxhash_rust::xxh3::xxh3_64(
+                &[u64::from(self.plan.fold_to).to_le_bytes(), tokens.to_le_bytes()].concat(),
+            ),
         }
     }
 }
@@ -168,8 +177,10 @@ fn transcript_tokens(law: &TranscriptLaw, view: &View<'_>, fold_to: u32, text_mi
                 let images = view.session.parts_of(block).map_or(0, |p| u64::from(p.image_tokens));
                 let whole = view.stored_of(block).map_or(own, |s| u64::from(s.tokens)).saturating_sub(images);
                 let utf16 = view.text_utf16(block);
-                tokens += if utf16 > law.result_cap { scale_ratio(whole, law.result_cap, utf16) } else { whole };
-                let rendered = law.result_utf16(view.tool_name_utf16(block), utf16, blocks.flags[i].has(Flags::ERROR));
+                tokens +=
+                    if utf16 > law.result_cap { scale_ratio(whole, law.result_cap, utf16) } else { whole };
+                let rendered =
+                    law.result_utf16(view.tool_name_utf16(block), utf16, blocks.flags[i].has(Flags::ERROR));
                 labels_utf16 += rendered.saturating_sub(utf16.min(law.result_cap));
             }
         }

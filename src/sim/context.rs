@@ -73,7 +73,9 @@ impl<'s> Context<'s> {
         memory.usage_totals.clear();
         memory.usage_totals.resize(session.steps.len(), 0);
         memory.tool_utf16.clear();
-        memory.tool_utf16.extend(session.tools.iter().map(|t| u32::try_from(t.name.encode_utf16().count()).unwrap_or(0)));
+        memory
+            .tool_utf16
+            .extend(session.tools.iter().map(|t| u32::try_from(t.name.encode_utf16().count()).unwrap_or(0)));
         memory.wire.clear();
         let mut context = Context {
             session,
@@ -197,7 +199,8 @@ impl<'s> Context<'s> {
     pub fn apply_offload(&mut self, plan: &Offload) -> Result<Stored, BrokenPlan> {
         let i = plan.block as usize;
         let blocks = &self.session.blocks;
-        let state = self.memory.states.get(i).copied().ok_or(BrokenPlan("the block is not in the history"))?;
+        let state =
+            self.memory.states.get(i).copied().ok_or(BrokenPlan("the block is not in the history"))?;
         if blocks.kind[i] != BlockKind::ToolResult || state != State::default() {
             return Err(BrokenPlan("only a fresh tool result can be offloaded"));
         }
@@ -209,7 +212,8 @@ impl<'s> Context<'s> {
     /// A result that the session file holds as offloaded.
     pub fn restore_stored(&mut self, stored: Stored) {
         let i = stored.block as usize;
-        self.raw_tokens = self.raw_tokens + u64::from(stored.tokens) - u64::from(self.session.blocks.tokens[i]);
+        self.raw_tokens =
+            self.raw_tokens + u64::from(stored.tokens) - u64::from(self.session.blocks.tokens[i]);
         self.tool_results_utf16 =
             self.tool_results_utf16 + u64::from(stored.utf16) - u64::from(self.session.blocks.utf16[i]);
         self.memory.states[i] = State::OFFLOADED;
@@ -230,7 +234,9 @@ impl<'s> Context<'s> {
             block: plan.block,
             utf16: narrow(plan.stub_utf16()),
             bytes: narrow(plan.envelope_utf16 + part(u64::from(blocks.bytes[i]))),
-            json_utf16: narrow(plan.envelope_utf16 + plan.envelope_json_escapes + part(u64::from(blocks.json_utf16[i]))),
+            json_utf16: narrow(
+                plan.envelope_utf16 + plan.envelope_json_escapes + part(u64::from(blocks.json_utf16[i])),
+            ),
             lines: narrow(1 + part(u64::from(blocks.lines[i]))),
             tokens: narrow(envelope_tokens + part(text_tokens) + image_tokens),
             path_utf16: narrow(plan.path_utf16),
@@ -262,7 +268,12 @@ impl<'s> Context<'s> {
             };
             let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
             self.set_state(*block, State::ELIDED);
-            elided.push(Stub { block: *block, tokens: narrow(tokens), utf16: narrow(utf16), server: plan.server });
+            elided.push(Stub {
+                block: *block,
+                tokens: narrow(tokens),
+                utf16: narrow(utf16),
+                server: plan.server,
+            });
         }
         self.memory.stubs.extend(&elided);
         self.memory.stubs.sort_unstable_by_key(|s| s.block);
@@ -326,7 +337,8 @@ impl<'s> Context<'s> {
             return Err(BrokenPlan("a compaction must fold something that is in the history"));
         }
         let first_kept = (plan.fold_to..self.revealed).find(|b| view.is_live(*b));
-        let cuts_round = first_kept.is_some_and(|b| self.session.blocks.kind[b as usize] == BlockKind::ToolResult);
+        let cuts_round =
+            first_kept.is_some_and(|b| self.session.blocks.kind[b as usize] == BlockKind::ToolResult);
         if cuts_round || round_is_open(&view) {
             return Err(BrokenPlan("a compaction must not cut through an open tool round"));
         }
@@ -374,7 +386,8 @@ impl<'s> Context<'s> {
         let steps = &self.session.steps;
         self.memory.answered.retain(|s| {
             let start = steps[*s as usize].output.start;
-            !(range.contains(&start) || (range.end == start && steps[*s as usize].output.is_empty() && !range.is_empty()))
+            !(range.contains(&start)
+                || (range.end == start && steps[*s as usize].output.is_empty() && !range.is_empty()))
         });
         self.epoch += 1;
     }

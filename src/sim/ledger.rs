@@ -83,11 +83,18 @@ impl Ledger {
 /// An entry of a client's session file, as far as replay cares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionEntry {
-    Message { id: String },
+    Message {
+        id: String,
+    },
     /// A summary stands for everything up to and including `up_to`.
-    Compaction { id: String, up_to: String },
+    Compaction {
+        id: String,
+        up_to: String,
+    },
     /// Kept and skipped.
-    Other { id: String },
+    Other {
+        id: String,
+    },
 }
 
 impl SessionEntry {

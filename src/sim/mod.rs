@@ -9,8 +9,8 @@ pub mod run;
 pub mod summary;
 pub mod wire;
 
-pub use events::{RequestRow, SimEvent, SimEventKind};
 pub use crate::policy::OnBindingError;
+pub use events::{RequestRow, SimEvent, SimEventKind};
 pub use run::{RunOptions, Scratch, run, run_policy};
 pub use summary::{CostPusd, MissTotal, Summary};
 

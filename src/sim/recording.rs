@@ -1,10 +1,10 @@
 //! The recorder's side of a run: rows, events and the summary, from what the provider answered.
 
+use super::Recorder;
 use super::aside::SummaryCall;
 use super::context::Context;
 use super::events::{RequestRow, SimEvent, SimEventKind};
 use super::summary::{StopReason, Summary};
-use super::Recorder;
 use crate::policy::laws::digits;
 use crate::policy::plan::{StubPlan, SummarizePlan};
 use crate::policy::view::{Stored, View};
@@ -145,7 +145,10 @@ impl<'a, R: Recorder> Recording<'a, R> {
         self.event(|| SimEventKind::Offload {
             rule: rule.to_owned(),
             call: session.blocks.call[i],
-            tool: session.tools.get(session.blocks.tool[i] as usize).map_or_else(String::new, |t| t.name.clone()),
+            tool: session
+                .tools
+                .get(session.blocks.tool[i] as usize)
+                .map_or_else(String::new, |t| t.name.clone()),
             chars,
             stub_chars,
         });
@@ -250,6 +253,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
 
 /// Digits of the four counts a client stores with an answer.
 fn usage_digits(usage: &Usage) -> u8 {
-    let counts = [usage.uncached_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens()];
+    let counts =
+        [usage.uncached_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens()];
     u8::try_from(counts.into_iter().map(digits).sum::<u64>()).unwrap_or(u8::MAX)
 }

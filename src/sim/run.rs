@@ -141,7 +141,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         for block in output {
             self.context.reveal_block(block);
             let i = block as usize;
-            if self.session.blocks.kind[i] == BlockKind::Thinking && is_replayable(self.session.blocks.flags[i]) {
+            if self.session.blocks.kind[i] == BlockKind::Thinking
+                && is_replayable(self.session.blocks.flags[i])
+            {
                 self.thinking.push(block);
             }
             self.context.send_block(block);
@@ -183,7 +185,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             let Some(plan) = self.policy.at_request(rule, &self.context.view(), manual) else { continue };
             let id = self.policy.rule_id(rule).to_owned();
             match plan {
-                Plan::Offload(_) => self.log.violation(&id, "an offload is decided when the result comes back"),
+                Plan::Offload(_) => {
+                    self.log.violation(&id, "an offload is decided when the result comes back")
+                }
                 Plan::Notice { text, .. } => {
                     self.log.event(|| SimEventKind::Notice { rule: id.clone(), text: text.to_owned() });
                 }
@@ -238,7 +242,8 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             summary: call.summary,
             withhold_kept: plan.spec.withhold_kept_thinking,
         });
-        let tokens_after = self.strategy.estimate.as_ref().map_or(0, |law| self.context.view().sum_of_messages(law));
+        let tokens_after =
+            self.strategy.estimate.as_ref().map_or(0, |law| self.context.view().sum_of_messages(law));
         self.log.compaction_done(id, plan, &call, tokens_after, withheld);
     }
 
@@ -365,7 +370,8 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     /// The floor of the prefix is in the cache when the session begins.
     fn warm_prefix(&mut self) {
-        let blocks: Vec<_> = self.context.wire().blocks().iter().copied().take_while(|b| b.kind.is_prefix()).collect();
+        let blocks: Vec<_> =
+            self.context.wire().blocks().iter().copied().take_while(|b| b.kind.is_prefix()).collect();
         let mut markers = Vec::new();
         self.context.wire().markers(&self.strategy.markers, &mut markers);
         markers.retain(|m| (m.after as usize) < blocks.len());

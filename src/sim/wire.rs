@@ -1,9 +1,9 @@
 //! The blocks of the next request, in the order in which they are sent.
 
 use crate::cause::Cause;
+use crate::policy::strategy::{MarkerPlace, MarkerSpec};
 use crate::policy::view::SummaryMessage;
 use crate::provider::{Marker, NO_LINK, SentBlock, SentKind};
-use crate::policy::strategy::{MarkerPlace, MarkerSpec};
 use crate::session::{BlockKind, Flags, Prefix, PrefixBlock, Session};
 
 /// Stands for a block that is not the session's: prefix, summary.
@@ -73,7 +73,8 @@ impl Wire {
 
     /// Rebuilds prefix and summary; what stays equal at the front counts as unchanged.
     pub(super) fn rebuild_head(&mut self, prefix: &Prefix, summary: Option<&SummaryMessage>) {
-        let mut head = Vec::with_capacity(prefix.tools.len() + prefix.system.len() + prefix.injected.len() + 1);
+        let mut head =
+            Vec::with_capacity(prefix.tools.len() + prefix.system.len() + prefix.injected.len() + 1);
         let block = |kind: SentKind, b: &PrefixBlock| SentBlock {
             hash: b.hash,
             tokens: b.tokens,
@@ -161,10 +162,13 @@ impl Wire {
                 MarkerPlace::LastUser => {
                     self.blocks.iter().rposition(|b| !b.kind.is_assistant() && !b.kind.is_prefix())
                 }
-                MarkerPlace::PreviousMessage => self.blocks.last().filter(|b| b.message > 0).and_then(|last| {
-                    let end = self.blocks.iter().rposition(|b| b.message != last.message).map_or(0, |i| i + 1);
-                    self.last_markable(end)
-                }),
+                MarkerPlace::PreviousMessage => {
+                    self.blocks.last().filter(|b| b.message > 0).and_then(|last| {
+                        let end =
+                            self.blocks.iter().rposition(|b| b.message != last.message).map_or(0, |i| i + 1);
+                        self.last_markable(end)
+                    })
+                }
             };
             let Some(after) = after.and_then(|i| u32::try_from(i).ok()) else { continue };
             if out.last().is_none_or(|m| m.after < after) {

@@ -37,7 +37,8 @@ pub fn cache_markers(case: &Client<'_>) -> Value {
                 SentKind::System => json!({"at": "system", "index": at - tools}),
                 _ => {
                     let message = blocks[at].message;
-                    let first = blocks.iter().position(|b| !b.kind.is_prefix() && b.message == message).unwrap();
+                    let first =
+                        blocks.iter().position(|b| !b.kind.is_prefix() && b.message == message).unwrap();
                     json!({"at": "message", "index": message, "block": at - first})
                 }
             }
@@ -67,7 +68,9 @@ pub fn wire(case: &Client<'_>) -> Value {
             kinds.push(Vec::new());
         }
         let kind = match sent.kind {
-            SentKind::Thinking if session.blocks.flags[block as usize].has(Flags::REDACTED) => "redacted_thinking",
+            SentKind::Thinking if session.blocks.flags[block as usize].has(Flags::REDACTED) => {
+                "redacted_thinking"
+            }
             SentKind::Thinking => "thinking",
             SentKind::ToolUse => "tool_use",
             SentKind::ToolResult => "tool_result",
@@ -86,7 +89,9 @@ pub fn entries(case: &Client<'_>) -> Value {
         .iter()
         .map(|e| match e["kind"].as_str().unwrap() {
             "message" => SessionEntry::Message { id: id(e) },
-            "compaction" => SessionEntry::Compaction { id: id(e), up_to: e["up_to"].as_str().unwrap().to_owned() },
+            "compaction" => {
+                SessionEntry::Compaction { id: id(e), up_to: e["up_to"].as_str().unwrap().to_owned() }
+            }
             _ => SessionEntry::Other { id: id(e) },
         })
         .collect();

@@ -31,7 +31,11 @@ pub struct Conversation {
 
 /// The message list with its repetitions written out.
 pub fn messages(list: &Value) -> Vec<Value> {
-    if list.is_null() { Vec::new() } else { expand(list, "repeat_messages").into_iter().map(Value::Object).collect() }
+    if list.is_null() {
+        Vec::new()
+    } else {
+        expand(list, "repeat_messages").into_iter().map(Value::Object).collect()
+    }
 }
 
 struct Builder {
@@ -59,8 +63,13 @@ impl Conversation {
             steps: Vec::new(),
             events: Vec::new(),
         };
-        let conversation =
-            Conversation { session, message_start: Vec::new(), stored: Vec::new(), usage: Vec::new(), step_of: Vec::new() };
+        let conversation = Conversation {
+            session,
+            message_start: Vec::new(),
+            stored: Vec::new(),
+            usage: Vec::new(),
+            step_of: Vec::new(),
+        };
         let mut builder = Builder { conversation, default_args: default_args.clone() };
         let mut input_from = 0;
         for message in list {

@@ -87,8 +87,11 @@ impl<'a> Client<'a> {
     pub fn config(&self) -> PolicyConfig {
         let options = self.get("options").as_object().cloned().unwrap_or_default();
         let extra = self.input.get("keepRecentTurns").map(|v| ("keepRecentTurns".to_owned(), v.clone()));
-        let pairs: Vec<(String, ParamValue)> =
-            options.into_iter().chain(extra).map(|(key, value)| (format!("{}.{key}", self.section), param(&value))).collect();
+        let pairs: Vec<(String, ParamValue)> = options
+            .into_iter()
+            .chain(extra)
+            .map(|(key, value)| (format!("{}.{key}", self.section), param(&value)))
+            .collect();
         let spec: PolicySpec = self.preset.parse().unwrap();
         spec.load(&pairs, &[]).unwrap()
     }
@@ -153,24 +156,32 @@ fn single_result(case: &Client<'_>) -> (Vec<Value>, String, Vec<String>) {
 fn offload(case: &Client<'_>) -> Value {
     let (list, document, images) = single_result(case);
     let mut conversation = case.conversation(&list);
-    let texts = case.get("content").as_array().into_iter().flatten().filter(|c| c.get("text").is_some()).count();
+    let texts =
+        case.get("content").as_array().into_iter().flatten().filter(|c| c.get("text").is_some()).count();
     if let Some(parts) = conversation.session.result_parts.first_mut() {
         parts.texts = u32::try_from(texts).unwrap();
     }
     let strategy = case.strategy();
     let context = conversation.context(1);
-    let decided = offload_rule(&strategy)
-        .and_then(|(i, _)| Interpreter::new(&strategy, &conversation.session).at_tool_result(i, &context.view(), 0));
+    let decided = offload_rule(&strategy).and_then(|(i, _)| {
+        Interpreter::new(&strategy, &conversation.session).at_tool_result(i, &context.view(), 0)
+    });
     let fault = match case.get("fault").as_str() {
         Some("write_failed") => Some(laws::WriteFault::Failed),
         Some("aborted") => Some(laws::WriteFault::Aborted),
         _ => None,
     };
     let name = |k: &str| case.get(k).as_str().unwrap_or("").to_owned();
-    let existing: Vec<String> =
-        case.get("existing_files").as_array().into_iter().flatten().map(|v| v.as_str().unwrap().to_owned()).collect();
+    let existing: Vec<String> = case
+        .get("existing_files")
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|v| v.as_str().unwrap().to_owned())
+        .collect();
     let taken = |path: &str| existing.iter().any(|e| e == path || path.ends_with(&format!("/{e}")));
-    let path = laws::offload_path(&name("dir"), &name("tool"), &name("call_id"), &name("unique_suffix"), &taken);
+    let path =
+        laws::offload_path(&name("dir"), &name("tool"), &name("call_id"), &name("unique_suffix"), &taken);
     let written = laws::written_path(path, fault);
     let resolved: serde_json::Map<String, Value> = case
         .config()
@@ -186,8 +197,10 @@ fn offload(case: &Client<'_>) -> Value {
     let (_, rule) = offload_rule(&strategy).unwrap();
     let units: Vec<u16> = document.encode_utf16().collect();
     let kept = laws::excerpt(units.len() as u64, rule.keep_head, rule.keep_tail);
-    let middle = &units[usize::try_from(kept.head).unwrap()..units.len() - usize::try_from(kept.tail).unwrap()];
-    let lines = |part: &[u16]| if part.is_empty() { 0 } else { 1 + part.iter().filter(|u| **u == 10).count() as u64 };
+    let middle =
+        &units[usize::try_from(kept.head).unwrap()..units.len() - usize::try_from(kept.tail).unwrap()];
+    let lines =
+        |part: &[u16]| if part.is_empty() { 0 } else { 1 + part.iter().filter(|u| **u == 10).count() as u64 };
     let facts = Facts {
         tool_utf16: name("tool").encode_utf16().count() as u64,
         path_utf16: path.encode_utf16().count() as u64,
@@ -364,7 +377,13 @@ fn edit_passes(case: &Client<'_>) -> Value {
     })
 }
 
-fn pass(list: &[Value], conversation: &Conversation, plan: &StubPlan, request: usize, history: usize) -> Value {
+fn pass(
+    list: &[Value],
+    conversation: &Conversation,
+    plan: &StubPlan,
+    request: usize,
+    history: usize,
+) -> Value {
     let withheld: Vec<usize> = plan.withhold.clone().map_or_else(Vec::new, |range| {
         (0..history)
             .filter(|m| conversation.step_of[*m].is_some() && range.contains(&conversation.message_start[*m]))
@@ -383,7 +402,11 @@ fn pass(list: &[Value], conversation: &Conversation, plan: &StubPlan, request: u
 
 fn per_message(conversation: &Conversation, strategy: &Strategy, view: &View<'_>) -> Vec<u64> {
     let law = strategy.estimate.as_ref().unwrap();
-    conversation.message_start.iter().map(|start| view.message_size(law, view.message_at(*start)).tokens()).collect()
+    conversation
+        .message_start
+        .iter()
+        .map(|start| view.message_size(law, view.message_at(*start)).tokens())
+        .collect()
 }
 
 fn token_estimate(case: &Client<'_>) -> Value {
@@ -404,7 +427,12 @@ fn compaction_trigger(case: &Client<'_>) -> Value {
 }
 
 /// What a manual compaction decides: its plan, if there is one.
-fn manual_plan<'s>(strategy: &'s Strategy, conversation: &Conversation, view: &View<'_>, manual: bool) -> Option<Plan<'s>> {
+fn manual_plan<'s>(
+    strategy: &'s Strategy,
+    conversation: &Conversation,
+    view: &View<'_>,
+    manual: bool,
+) -> Option<Plan<'s>> {
     let (index, _) = rule(strategy, "compact")?;
     Interpreter::new(strategy, &conversation.session).at_request(index, view, manual)
 }
@@ -424,8 +452,13 @@ fn compaction_serialize(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let context = conversation.context(list.len());
     let strategy = case.strategy();
-    let Some((_, Rule { action: Action::Summarize(SummarizeRule { input: SummaryInput::Transcript { law, .. }, .. }), .. })) =
-        rule(&strategy, "compact")
+    let Some((
+        _,
+        Rule {
+            action: Action::Summarize(SummarizeRule { input: SummaryInput::Transcript { law, .. }, .. }),
+            ..
+        },
+    )) = rule(&strategy, "compact")
     else {
         panic!("no transcript");
     };
@@ -482,9 +515,15 @@ fn compaction_run(case: &Client<'_>) -> Value {
     let summary = text(case.get("summary"));
     let utf16 = u32::try_from(summary.encode_utf16().count()).unwrap();
     let wrap = u32::try_from(plan.spec.wrap_utf16).unwrap();
-    let json_utf16 = u32::try_from(ctxsim::session::compile::json_utf16(&summary) + plan.spec.wrap_utf16
-        + plan.spec.wrap_json_escapes).unwrap();
-    context.fold(plan.fold_to, SummaryMessage { tokens: utf16 / 3, utf16: utf16 + wrap, json_utf16, hash: 1 }, false);
+    let json_utf16 = u32::try_from(
+        ctxsim::session::compile::json_utf16(&summary) + plan.spec.wrap_utf16 + plan.spec.wrap_json_escapes,
+    )
+    .unwrap();
+    context.fold(
+        plan.fold_to,
+        SummaryMessage { tokens: utf16 / 3, utf16: utf16 + wrap, json_utf16, hash: 1 },
+        false,
+    );
     let after = context.view().sum_of_messages(law);
     actual["tokens_after"] = json!(after);
     actual["kept_messages"] = json!(list.len() - cut);
@@ -510,4 +549,3 @@ fn group_defaults(case: &Client<'_>) -> Value {
         .collect::<serde_json::Map<String, Value>>()
         .into()
 }
-
