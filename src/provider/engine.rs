@@ -215,6 +215,12 @@ impl<'m> Provider<'m> {
         }
     }
 
+    /// Thinking that `is_stale` names is bound anew where it appears next. For a history that a recording
+    /// changed without saying how: what stays in it cannot be held against the unknown change.
+    pub fn forget_bindings(&mut self, is_stale: impl Fn(u32) -> bool) {
+        self.records.forget(is_stale);
+    }
+
     /// A request of another conversation of the same organisation (a summarizer call): served from
     /// and written to the same cache, but this conversation's state does not move. Its blocks are always
     /// taken as a whole (`changed_from` is not used), and thinking in it is checked but nothing is bound.

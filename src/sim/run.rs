@@ -3,7 +3,8 @@
 //! # Divergence from the real API
 //!
 //! Replay is open-loop: outputs are as recorded, no request is added, and re-reads that a stub would have
-//! provoked are not charged (spec/decisions.md 24).
+//! provoked are not charged (spec/decisions.md 24). Where a recorded prompt shrank and the recording does
+//! not say why, the thinking behind the gap is not judged by what was before it.
 
 use std::sync::Arc;
 
@@ -325,6 +326,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     DropReason::Unexplained => Cause::PrefixUnknown,
                 };
                 self.context.drop_blocks(*from..*to, cause);
+                if *reason == DropReason::Unexplained {
+                    self.provider.forget_bindings(|block| block >= *from);
+                }
                 self.note(Change::Dropped { range: *from..*to, cause });
             }
             EventKind::RecordedClearing { blocks, applied: true } => {

@@ -203,6 +203,36 @@ fn keep_tail_is_refused_with_its_thinking_and_accepted_without() {
     assert_eq!(first_rejection.request, first_compaction.request, "where it compacts");
 }
 
+#[test]
+fn real_sessions_are_refused_where_a_tail_keeps_its_thinking() {
+    let shape =
+        "arcturn:contextEditing.enabled=false,compaction.shape=keep-tail,compaction.reserveTokens=900000";
+    let mut compacting = 0;
+    for session in &fixtures() {
+        let (stripped, _) = simulate(session, shape);
+        let (kept, record) = simulate(session, &format!("{shape},thinkingBinding=off"));
+        assert_eq!(stripped.binding_rejections, 0, "{}", session.id);
+        if kept.compactions > 0 {
+            compacting += 1;
+            let compacted =
+                |e: &&ctxsim::sim::SimEvent| matches!(e.kind, SimEventKind::CompactionDone { .. });
+            let first = record.events.iter().find(compacted).unwrap().request;
+            let refused = record.events.iter().find(|e| matches!(e.kind, SimEventKind::Rejection { .. }));
+            assert_eq!(refused.map(|e| e.request), Some(first), "{}", session.id);
+        }
+    }
+    assert!(compacting >= 3, "only {compacting} sessions compact");
+}
+
+#[test]
+fn a_gap_the_recording_does_not_explain_is_not_held_against_thinking() {
+    let gap = |reason| EventKind::BlocksDropped { from: 0, to: 1, reason };
+    let unexplained = with_event(growing(), 5, &[gap(ctxsim::session::DropReason::Unexplained)]);
+    assert_eq!(simulate(&unexplained, "none").0.binding_rejections, 0);
+    let rewound = with_event(growing(), 5, &[gap(ctxsim::session::DropReason::Rewind)]);
+    assert_eq!(simulate(&rewound, "none").0.binding_rejections, 1);
+}
+
 /// A second human prompt in the middle, so that a tail has somewhere to begin.
 fn two_prompts() -> Session {
     let mut session = growing();
