@@ -395,10 +395,15 @@ impl<'s> Context<'s> {
     /// The user cleared the history or went back, or a recorded compaction is kept.
     pub fn drop_blocks(&mut self, range: Range<u32>, cause: Cause) {
         let range = range.start..range.end.min(self.revealed);
+        if range.end < self.live_from {
+            return; // All of it is folded already, and a summary stays as it was written.
+        }
         let from_start = range.start <= self.live_from;
+        let folded_too = range.start < self.live_from;
         self.forget(range.start.max(self.live_from)..range.end.max(self.live_from));
         if from_start {
-            self.raw_tokens -= self.summary.take().map_or(0, |s| u64::from(s.tokens));
+            let summary = if folded_too { self.summary.take() } else { None };
+            self.raw_tokens -= summary.map_or(0, |s| u64::from(s.tokens));
             self.live_from = self.live_from.max(range.end);
             self.memory.wire.note_change(cause);
             self.rebuild_head();
