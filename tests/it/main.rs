@@ -19,6 +19,7 @@ mod provider_support;
 mod quickstart;
 mod reference;
 mod runner;
+mod sim;
 mod support;
 mod trace;
 mod transcripts;
