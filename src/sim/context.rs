@@ -175,15 +175,20 @@ impl<'s> Context<'s> {
         if state.has(State::GONE) || state.has(State::WITHHELD) {
             return;
         }
+        let stored_tokens = self.view().stored_of(block).map(|s| s.tokens);
         if state.has(State::ELIDED) {
             if let Ok(i) = self.memory.stubs.binary_search_by_key(&block, |s| s.block) {
                 let stub = self.memory.stubs[i];
-                self.memory.wire.push_stub(self.session, block, stub.tokens, stub.server);
+                if stub.server {
+                    self.memory.wire.push_placeholder(self.session, block, stored_tokens, stub.tokens);
+                } else {
+                    self.memory.wire.push_stub(self.session, block, stub.tokens);
+                }
                 return;
             }
         }
-        match self.view().stored_of(block).map(|s| s.tokens) {
-            Some(tokens) => self.memory.wire.push_stub(self.session, block, tokens, false),
+        match stored_tokens {
+            Some(tokens) => self.memory.wire.push_stub(self.session, block, tokens),
             None => self.memory.wire.push_plain(self.session, block),
         }
     }
@@ -394,10 +399,14 @@ impl<'s> Context<'s> {
             self.set_state(block, State::GONE);
         }
         let steps = &self.session.steps;
+        let states = &self.memory.states;
         self.memory.answered.retain(|s| {
-            let start = steps[*s as usize].output.start;
-            !(range.contains(&start)
-                || (range.end == start && steps[*s as usize].output.is_empty() && !range.is_empty()))
+            let output = steps[*s as usize].output.clone();
+            if output.is_empty() {
+                return !range.contains(&output.start) && (range.end != output.start || range.is_empty());
+            }
+            // An answer that only lost its thinking is still one.
+            output.into_iter().any(|block| !states[block as usize].has(State::GONE))
         });
         self.epoch += 1;
     }
@@ -405,10 +414,15 @@ impl<'s> Context<'s> {
     /// The user cleared the history or went back, or a recorded compaction is kept.
     pub fn drop_blocks(&mut self, range: Range<u32>, cause: Cause) {
         let range = range.start..range.end.min(self.revealed);
+        if range.end < self.live_from {
+            return; // All of it is folded already, and a summary stays as it was written.
+        }
         let from_start = range.start <= self.live_from;
+        let folded_too = range.start < self.live_from;
         self.forget(range.start.max(self.live_from)..range.end.max(self.live_from));
         if from_start {
-            self.raw_tokens -= self.summary.take().map_or(0, |s| u64::from(s.tokens));
+            let summary = if folded_too { self.summary.take() } else { None };
+            self.raw_tokens -= summary.map_or(0, |s| u64::from(s.tokens));
             self.live_from = self.live_from.max(range.end);
             self.memory.wire.note_change(cause);
             self.rebuild_head();

@@ -128,11 +128,24 @@ impl Wire {
         self.push(session, block, session.blocks.hash[i], session.blocks.tokens[i], false);
     }
 
-    /// Appends a stub for a block. A provider's placeholder keeps the client's hash.
-    pub(super) fn push_stub(&mut self, session: &Session, block: u32, tokens: u32, server: bool) {
+    /// Appends a stub for a block.
+    pub(super) fn push_stub(&mut self, session: &Session, block: u32, tokens: u32) {
         let original = session.blocks.hash[block as usize];
-        let hash = if server { original } else { stub_hash(original, tokens) };
-        self.push(session, block, hash, tokens, server);
+        self.push(session, block, stub_hash(original, tokens), tokens, false);
+    }
+
+    /// Appends the provider's placeholder for a block. The client goes on sending what it has, so the
+    /// hash is that of the block, or of the stub of `stored_tokens` that the client keeps in its place.
+    pub(super) fn push_placeholder(
+        &mut self,
+        session: &Session,
+        block: u32,
+        stored_tokens: Option<u32>,
+        tokens: u32,
+    ) {
+        let original = session.blocks.hash[block as usize];
+        let hash = stored_tokens.map_or(original, |stored| stub_hash(original, stored));
+        self.push(session, block, hash, tokens, true);
     }
 
     #[inline]

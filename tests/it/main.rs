@@ -6,6 +6,7 @@ mod cli_files;
 mod compile;
 mod compile_properties;
 mod compile_recordings;
+mod folded;
 mod ingest_claude_code;
 mod ingest_corpus;
 mod ingest_input;
