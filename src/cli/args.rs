@@ -80,7 +80,7 @@ compared. The first policy is the baseline of the relative columns.")]
     /// Print the JSON Schema of a file format
     #[command(after_help = "Examples:
   ctxsim schema scenario > scenario.schema.json
-  ctxsim schema results")]
+  ctxsim schema policy > policy.schema.json")]
     Schema(SchemaArgs),
     /// Print a shell's completion script
     #[command(after_help = "Examples:
@@ -360,6 +360,8 @@ pub struct SchemaArgs {
 pub enum SchemaKind {
     /// scenarios/*.toml
     Scenario,
+    /// A strategy's TOML file
+    Policy,
     /// results.json
     Results,
     /// *.trace.jsonl: each of its lines

@@ -106,7 +106,7 @@ pub struct Marker {
 }
 
 /// What a request asks for when thinking fails the prefix check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrefixMismatch {
     /// Reject the request.
