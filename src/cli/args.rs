@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// Compared when no policy is given; the help of `simulate` says so.
+pub const DEFAULT_POLICIES: [&str; 2] = ["none", "arcturn"];
+
 /// Replays LLM-agent sessions through context strategies against a mock provider: cost, cache misses by
 /// cause, and token curves.
 #[derive(Debug, Parser)]
@@ -32,7 +35,7 @@ pub enum Command {
     /// Do everything a scenario file asks for, into reports/<scenario>/
     #[command(after_help = "Examples:
   ctxsim run scenarios/quickstart.toml
-  ctxsim run scenarios/*.toml --out /tmp/studies --jobs 8")]
+  ctxsim run scenarios/*.toml --out studies --jobs 8")]
     Run(RunArgs),
     /// Compare strategies: one row per session, policy and model, and totals
     #[command(after_help = "Examples:

@@ -19,6 +19,7 @@ mod quickstart;
 mod reference;
 mod runner;
 mod support;
+mod tidy;
 mod trace;
 mod transcripts;
 mod vectors;
