@@ -16,6 +16,7 @@ mod provider;
 mod provider_misses;
 mod provider_support;
 mod quickstart;
+mod readme;
 mod reference;
 mod runner;
 mod support;

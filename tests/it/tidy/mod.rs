@@ -3,6 +3,7 @@
 mod rooms;
 mod source;
 
+pub use source::root;
 use source::{Source, files, functions, library};
 
 /// Fails with all findings at once.
@@ -24,7 +25,7 @@ fn all_prose() -> Vec<(String, String)> {
     let kinds = ["rs", "toml", "md", "yml"];
     let mut found: Vec<_> = ["src", "tests", "benches", "scenarios", "docs", "examples"]
         .iter()
-        .filter(|f| source::root().join(f).is_dir())
+        .filter(|f| root().join(f).is_dir())
         .flat_map(|folder| files(folder, &kinds))
         .collect();
     for name in [
@@ -37,7 +38,7 @@ fn all_prose() -> Vec<(String, String)> {
         ".gitignore",
         ".ci/run",
     ] {
-        found.push((name.to_owned(), std::fs::read_to_string(source::root().join(name)).unwrap()));
+        found.push((name.to_owned(), std::fs::read_to_string(root().join(name)).unwrap()));
     }
     found
 }
