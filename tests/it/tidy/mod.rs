@@ -13,7 +13,7 @@ fn none(findings: Vec<String>, rule: &str) {
 
 /// Rust files of the project: library, program, tests and benches.
 fn all_rust() -> Vec<Source> {
-    ["src", "tests", "benches"]
+    ["src", "tests", "benches", "examples"]
         .iter()
         .flat_map(|folder| files(folder, &["rs"]))
         .map(|(path, text)| Source::of(path, text))
@@ -37,6 +37,7 @@ fn all_prose() -> Vec<(String, String)> {
         "rustfmt.toml",
         ".gitignore",
         ".ci/run",
+        ".ci/regenerate",
     ] {
         found.push((name.to_owned(), std::fs::read_to_string(root().join(name)).unwrap()));
     }
