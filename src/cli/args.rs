@@ -26,8 +26,8 @@ const ROOT_EXAMPLES: &str = "Examples:
   ctxsim run scenarios/quickstart.toml
   ctxsim simulate ~/.claude/projects -p none -p arcturn
 
-Exit codes: 0 done, 2 wrong arguments or configuration, 3 no input could be read, 4 nothing matched, 5 finished but
-some inputs were skipped, 70 a bug in ctxsim, 130 interrupted (what was finished is kept).";
+Exit codes: 0 done, 2 wrong arguments or configuration, 3 no input could be read, 4 nothing matched, \
+5 finished but some inputs were skipped, 70 a bug in ctxsim, 130 interrupted (what was finished is kept).";
 
 /// Commands.
 #[derive(Debug, Subcommand)]
@@ -42,7 +42,7 @@ pub enum Command {
   ctxsim simulate session.jsonl -p none -p arcturn -p low=arcturn:minCharsPerPass=0
   ctxsim simulate ~/.claude/projects --project api -m claude-opus-5-5 --format json > results.json
 
-Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are
+Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are \
 compared. The first policy is the baseline of the relative columns.")]
     Simulate(Box<SimulateArgs>),
     /// Write content-free traces of recordings: sizes and hashes, no text
@@ -213,9 +213,9 @@ pub enum Format {
     /// For people
     #[default]
     Table,
-    /// results.json
+    /// For programs; of results, what results.json holds
     Json,
-    /// One row per cell
+    /// For spreadsheets
     Csv,
     /// For a pull request
     Markdown,

@@ -249,11 +249,11 @@ fn edit_passes(case: &Client<'_>) -> Value {
         let until = conversation.message_of(step.input.end);
         conversation.reveal(&mut context, shown..until);
         shown = until;
-        if let Some((index, _)) = rule(&strategy, "edit") {
-            if let Some(Plan::Stub(plan)) = interpreter.at_request(index, &context.view(), false) {
-                context.apply_stubs(&plan).unwrap();
-                passes.push(pass(&list, &conversation, &plan, request + 1, until));
-            }
+        if let Some((index, _)) = rule(&strategy, "edit")
+            && let Some(Plan::Stub(plan)) = interpreter.at_request(index, &context.view(), false)
+        {
+            context.apply_stubs(&plan).unwrap();
+            passes.push(pass(&list, &conversation, &plan, request + 1, until));
         }
         let answered = conversation.message_of(step.output.end);
         conversation.reveal(&mut context, shown..answered);
