@@ -184,7 +184,7 @@ pub struct Done {
     pub allowed_mismatches: u32,
 }
 
-/// prompt − read, as a partition (spec/decisions.md 27).
+/// prompt − read, as a partition (docs/decisions.md 27).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Miss {
     /// Tokens that no earlier prompt held.

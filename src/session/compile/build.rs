@@ -281,7 +281,7 @@ impl<'t> Builder<'t> {
         });
     }
 
-    /// Writes the pending input: results first (spec/decisions.md 1), then text and images.
+    /// Writes the pending input: results first (docs/decisions.md 1), then text and images.
     fn flush_input(&mut self) -> Range<u32> {
         self.answer_open_calls();
         let start = self.draft.next_block();
@@ -341,7 +341,7 @@ impl<'t> Builder<'t> {
                     let measured = measure::text(BlockKind::AssistantText, text, self.key);
                     self.draft.push(measured, message, NONE, NONE);
                 }
-                // Unsigned thinking is never sent (spec/decisions.md 1).
+                // Unsigned thinking is never sent (docs/decisions.md 1).
                 Content::Thinking { signature_chars: 0, redacted: false, .. } => {}
                 Content::Thinking { text, signature_chars, redacted } => {
                     let measured = measure::thinking(text, *signature_chars, *redacted, self.key);
