@@ -136,12 +136,22 @@ impl Walk<'_, '_> {
             }
             (Some(total), Some(hidden)) => {
                 let mut grown = total - hidden - self.offset - self.prompt;
+                grown += self.shorten_tail(k, -grown);
                 if too_small(grown, estimate, new.len()) {
                     grown = self.shrink(k, grown, estimate, new.len());
                 }
                 self.send_scaled(&new, u64::try_from(grown).unwrap_or(0));
             }
         }
+    }
+
+    /// A longer tail than the last request's must not look like history that left: where it explains all
+    /// the `missing` tokens, it gives them up.
+    fn shorten_tail(&mut self, k: usize, missing: i64) -> i64 {
+        let tail = &mut self.draft.steps[k].tail_tokens;
+        let given = u32::try_from(missing).ok().filter(|missing| missing <= tail).unwrap_or(0);
+        *tail -= given;
+        i64::from(given)
     }
 
     /// Applies drops before step `k`. Whether the recorded total is comparable with the one before is
