@@ -178,8 +178,12 @@ impl<'a> View<'a> {
         let i = block as usize;
         let is_error = blocks.flags[i].has(Flags::ERROR);
         let mut size = law.tool_result(self.call_id_utf16(block), self.tool_name_utf16(block), is_error);
+        let parts = self.session.parts_of(block);
+        let (texts, images) = parts.map_or((1, 0), |p| (p.texts, p.images));
         size = match self.stored_of(block) {
-            None => size.text(u64::from(blocks.json_utf16[i])),
+            None if texts == 0 && images > 0 => size,
+            // The text of all parts is counted with the first.
+            None => (1..texts).fold(size.text(u64::from(blocks.json_utf16[i])), |size, _| size.text(0)),
             Some(s) => size.text(u64::from(s.json_utf16)).offload_details(
                 u64::from(s.path_utf16),
                 [
@@ -190,8 +194,10 @@ impl<'a> View<'a> {
                 ],
             ),
         };
-        match self.session.parts_of(block) {
-            Some(parts) if parts.images > 0 => size.image(u64::from(parts.image_base64_chars)),
+        match parts {
+            Some(parts) if images > 0 => {
+                (1..images).fold(size.image(u64::from(parts.image_base64_chars)), |size, _| size.image(0))
+            }
             _ => size,
         }
     }
