@@ -98,7 +98,8 @@ pub struct View<'a> {
     pub usage_digits: &'a [u8],
     /// UTF-16 units of all live results as stored, base64 of images included.
     pub tool_results_utf16: u64,
-    /// Prompt tokens of the raw request: prefix, summary and live blocks as stored.
+    /// Prompt tokens of the request as the client sends it: its own stubs count, what the provider edits
+    /// does not.
     pub raw_tokens: u64,
     /// Last usage the provider reported for a message that is still in the history.
     pub last_usage: Option<LastUsage>,
