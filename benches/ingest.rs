@@ -51,7 +51,7 @@ fn session(seed: u64, requests: usize) -> String {
             let uuid = format!("{request}-{i}");
             let _ = writeln!(
                 out,
-                r#"{{"parentUuid":"{parent}","isSidechain":false,"userType":"external","cwd":"/srv/p","sessionId":"s{seed}","version":"2.1.200","gitBranch":"main","type":"assistant","requestId":"r{request}","uuid":"{uuid}","timestamp":"2026-11-01T00:00:00.000Z","message":{{"id":"m{request}","type":"message","role":"assistant","model":"claude-opus-4-6","content":[{block}],"stop_reason":"tool_use",{usage}}}}}"#
+                r#"{{"parentUuid":"{parent}","isSidechain":false,"cwd":"/srv/p","sessionId":"s{seed}","version":"2.1.200","gitBranch":"main","type":"assistant","requestId":"r{request}","uuid":"{uuid}","timestamp":"2026-11-01T00:00:00.000Z","message":{{"id":"m{request}","type":"message","role":"assistant","model":"claude-opus-4-6","content":[{block}],"stop_reason":"tool_use",{usage}}}}}"#
             );
             parent = uuid;
         }
@@ -59,7 +59,7 @@ fn session(seed: u64, requests: usize) -> String {
         let result = text(rng, chars);
         let _ = writeln!(
             out,
-            r#"{{"parentUuid":"{parent}","isSidechain":false,"userType":"external","cwd":"/srv/p","sessionId":"s{seed}","version":"2.1.200","gitBranch":"main","type":"user","uuid":"{request}-r","timestamp":"2026-11-01T00:00:01.000Z","message":{{"role":"user","content":[{{"tool_use_id":"call{request}","type":"tool_result","content":"{result}"}}]}},"toolUseResult":{{"stdout":"{result}","stderr":""}}}}"#
+            r#"{{"parentUuid":"{parent}","isSidechain":false,"cwd":"/srv/p","sessionId":"s{seed}","version":"2.1.200","gitBranch":"main","type":"user","uuid":"{request}-r","timestamp":"2026-11-01T00:00:01.000Z","message":{{"role":"user","content":[{{"tool_use_id":"call{request}","type":"tool_result","content":"{result}"}}]}},"toolUseResult":{{"stdout":"{result}","stderr":""}}}}"#
         );
         parent = format!("{request}-r");
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $variant:ident => $name:literal,)*) => {
-        /// Cause of missed tokens. The order is the order of precedence (spec/decisions.md 27).
+        /// Cause of missed tokens. The order is the order of precedence (docs/decisions.md 27).
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Cause { $($(#[$doc])* $variant,)* }

@@ -2,7 +2,7 @@
 //!
 //! Money and tokens stay integers up to here. A rate is a count of millionths, made by one integer
 //! division, so that no machine rounds it differently; dollars print as the exact decimal of their
-//! pico-dollar sum (spec/decisions.md 34).
+//! pico-dollar sum (docs/decisions.md 34).
 
 use std::fmt;
 use std::str::FromStr;

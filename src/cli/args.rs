@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// Compared when no policy is given; the help of `simulate` says so.
+pub const DEFAULT_POLICIES: [&str; 2] = ["none", "arcturn"];
+
 /// Replays LLM-agent sessions through context strategies against a mock provider: cost, cache misses by
 /// cause, and token curves.
 #[derive(Debug, Parser)]
@@ -23,8 +26,8 @@ const ROOT_EXAMPLES: &str = "Examples:
   ctxsim run scenarios/quickstart.toml
   ctxsim simulate ~/.claude/projects -p none -p arcturn
 
-Exit codes: 0 done, 2 wrong arguments or configuration, 3 no input could be read, 4 nothing matched, 5 finished but
-some inputs were skipped, 70 a bug in ctxsim, 130 interrupted (what was finished is kept).";
+Exit codes: 0 done, 2 wrong arguments or configuration, 3 no input could be read, 4 nothing matched, \
+5 finished but some inputs were skipped, 70 a bug in ctxsim, 130 interrupted (what was finished is kept).";
 
 /// Commands.
 #[derive(Debug, Subcommand)]
@@ -32,14 +35,14 @@ pub enum Command {
     /// Do everything a scenario file asks for, into reports/<scenario>/
     #[command(after_help = "Examples:
   ctxsim run scenarios/quickstart.toml
-  ctxsim run scenarios/*.toml --out /tmp/studies --jobs 8")]
+  ctxsim run scenarios/*.toml --out studies --jobs 8")]
     Run(RunArgs),
     /// Compare strategies: one row per session, policy and model, and totals
     #[command(after_help = "Examples:
   ctxsim simulate session.jsonl -p none -p arcturn -p low=arcturn:minCharsPerPass=0
   ctxsim simulate ~/.claude/projects --project api -m claude-opus-5-5 --format json > results.json
 
-Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are
+Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are \
 compared. The first policy is the baseline of the relative columns.")]
     Simulate(Box<SimulateArgs>),
     /// Write content-free traces of recordings: sizes and hashes, no text
@@ -80,7 +83,7 @@ compared. The first policy is the baseline of the relative columns.")]
     /// Print the JSON Schema of a file format
     #[command(after_help = "Examples:
   ctxsim schema scenario > scenario.schema.json
-  ctxsim schema results")]
+  ctxsim schema policy > policy.schema.json")]
     Schema(SchemaArgs),
     /// Print a shell's completion script
     #[command(after_help = "Examples:
@@ -210,9 +213,9 @@ pub enum Format {
     /// For people
     #[default]
     Table,
-    /// results.json
+    /// For programs; of results, what results.json holds
     Json,
-    /// One row per cell
+    /// For spreadsheets
     Csv,
     /// For a pull request
     Markdown,
@@ -360,6 +363,8 @@ pub struct SchemaArgs {
 pub enum SchemaKind {
     /// scenarios/*.toml
     Scenario,
+    /// A strategy's TOML file
+    Policy,
     /// results.json
     Results,
     /// *.trace.jsonl: each of its lines

@@ -32,6 +32,18 @@ impl Failure {
         Failure { code, error: anyhow::Error::msg(message) }
     }
 
+    /// The error and its causes in one sentence. Many an error of the library ends with its cause already.
+    pub fn message(&self) -> String {
+        let mut message = String::new();
+        for cause in self.error.chain().map(ToString::to_string) {
+            if !message.ends_with(&cause) {
+                message += if message.is_empty() { "" } else { ": " };
+                message += &cause;
+            }
+        }
+        message
+    }
+
     /// Whether the reader of stdout went away, which is a normal end.
     pub fn is_closed_pipe(&self) -> bool {
         self.error.chain().any(|cause| {

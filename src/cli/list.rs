@@ -1,10 +1,12 @@
 //! `ctxsim policies`, `models`, `metrics` and `formats`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use ctxsim::policy::{Param, Preset, common_params, load_preset, preset_names};
-use ctxsim::provider::ModelSpec;
+use ctxsim::policy::{Param, ParamValue, PolicyConfig, Preset, common_params, load_preset, preset_names};
 use ctxsim::provider::price::{Date, Price, Rates};
+use ctxsim::provider::{ModelSpec, Models};
 use ctxsim::report::grid::Grid;
 use ctxsim::report::json;
 use ctxsim::{ingest, metrics};
@@ -52,6 +54,7 @@ pub fn formats(args: ListArgs, terminal: &Terminal) -> Outcome {
 pub fn policies(args: &PoliciesArgs, terminal: &Terminal) -> Outcome {
     if let Some(file) = &args.check {
         let preset = load_preset(&file.to_string_lossy())?;
+        check(&preset, &file.to_string_lossy())?;
         let (name, count) = (&preset.name, preset.params.len());
         terminal.print(&format!("{}: policy {name} is right, with {count} parameters\n", file.display()))?;
         return Ok(exit::DONE);
@@ -74,6 +77,27 @@ pub fn policies(args: &PoliciesArgs, terminal: &Terminal) -> Outcome {
         terminal.print(&text)?;
     }
     Ok(exit::DONE)
+}
+
+/// A rule is worked out only where its conditions hold, so a slip in it shows with the right parameters
+/// and model only: binds the preset to every model, with its defaults and with each of its words in turn.
+fn check(preset: &Arc<Preset>, label: &str) -> ctxsim::Result<()> {
+    let models = Models::builtin()?;
+    let mut settings = vec![BTreeMap::new()];
+    for param in &preset.params {
+        let values: Vec<ParamValue> = match &param.default {
+            ParamValue::Text(_) => param.choices.iter().cloned().map(ParamValue::Text).collect(),
+            ParamValue::Bool(_) => vec![ParamValue::Bool(false), ParamValue::Bool(true)],
+            ParamValue::Int(_) | ParamValue::List(_) => Vec::new(),
+        };
+        settings.extend(values.into_iter().map(|value| BTreeMap::from([(param.name.clone(), value)])));
+    }
+    for set in settings {
+        let (common, warnings) = (BTreeMap::new(), Vec::new());
+        let config = PolicyConfig { label: label.to_owned(), preset: preset.clone(), set, common, warnings };
+        models.iter().filter(|m| m.is_simulated()).try_for_each(|m| config.strategy(m, &models).map(drop))?;
+    }
+    Ok(())
 }
 
 fn policy(preset: &Preset, format: Format, terminal: &Terminal) -> Outcome {

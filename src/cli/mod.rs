@@ -46,7 +46,7 @@ fn report(failure: &Failure) -> u8 {
     if failure.is_closed_pipe() {
         return exit::DONE;
     }
-    eprintln!("ctxsim: {:#}", failure.error);
+    eprintln!("ctxsim: {}", failure.message());
     failure.code
 }
 

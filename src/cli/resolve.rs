@@ -12,12 +12,9 @@ use ctxsim::session::compile::{RecordedCompactions, TokenMode};
 use ctxsim::sim::RunOptions;
 use ctxsim::{Error, policy};
 
-use super::args::{AccountKind, BindingError, Compactions, ReplayArgs};
+use super::args::{AccountKind, BindingError, Compactions, DEFAULT_POLICIES, ReplayArgs};
 use super::exit::{self, Failure};
 use super::output::Terminal;
-
-/// Compared when no policy is given.
-const DEFAULT_POLICIES: [&str; 2] = ["none", "arcturn"];
 
 /// Strategies, models and options of a study.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! `ctxsim schema`.
 
 use ctxsim::config::scenario::Scenario;
+use ctxsim::policy::preset;
 use ctxsim::report::json;
 use ctxsim::report::wire::ResultsWire;
 use ctxsim::session::trace;
@@ -13,6 +14,7 @@ use super::output::Terminal;
 pub fn run(args: &SchemaArgs, terminal: &Terminal) -> Outcome {
     let schema = match args.what {
         SchemaKind::Scenario => schemars::schema_for!(Scenario).to_value(),
+        SchemaKind::Policy => preset::json_schema(),
         SchemaKind::Results => schemars::schema_for!(ResultsWire).to_value(),
         SchemaKind::Trace => trace::json_schema(),
     };

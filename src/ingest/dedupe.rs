@@ -11,6 +11,8 @@
 //! A fork loses its copied history as content: what its first own request had in front of it becomes
 //! part of the hidden prefix, which no strategy can edit.
 
+#![expect(clippy::disallowed_types, reason = "looked up by id and never walked through")]
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 

@@ -9,13 +9,14 @@
 //! A recording's own `details` objects are not part of a session, so they count 0, except those that an
 //! offload rule writes.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::laws::digits;
 
 /// The shapes as written in a preset: compact JSON of each kind of message and block, with everything
 /// that varies left empty.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shapes {
     pub user: String,

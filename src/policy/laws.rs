@@ -9,10 +9,11 @@
 //! In a run the tokens of a stub come from its characters and the recording's tool-result coefficient;
 //! the lines of an omitted middle are in proportion to its characters (spec/decisions.md 14).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Numbers a stub may print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
     /// UTF-16 units of the replaced content.
@@ -62,7 +63,7 @@ impl Facts {
 }
 
 /// Length of a stub in UTF-16 units: `fixed` plus the lengths of what it names.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StubLaw {
     /// Characters that are always there.
@@ -91,7 +92,7 @@ pub struct StubLaw {
 }
 
 /// Differences of a stub that points at a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WithPath {
     pub fixed: u64,
@@ -223,7 +224,7 @@ pub fn digits(n: u64) -> u64 {
 
 /// Labels and caps with which a transcript is rendered for a summarizer. Parts are joined by a blank
 /// line; thinking and images are left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TranscriptLaw {
     /// Characters before a user text.

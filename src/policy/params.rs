@@ -1,12 +1,15 @@
 //! Parameters of a preset, under the agent's own names: one table that `--set`, sweeps, the list, the
 //! schema and the documentation read.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
 /// A parameter value.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ParamValue {
     Bool(bool),
@@ -51,7 +54,7 @@ impl ParamValue {
 }
 
 /// How a sweep or a search spaces a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     #[default]
@@ -60,7 +63,7 @@ pub enum Scale {
 }
 
 /// What the client believes a model can do: what defaults and values may depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ability {
     /// Its thinking is adaptive.
@@ -72,7 +75,7 @@ pub enum Ability {
 }
 
 /// A word that means another one, depending on the model.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Meaning {
     /// The ability asked for.
@@ -117,9 +120,10 @@ pub struct Param {
 }
 
 /// A parameter as written in a policy file.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ParamToml {
+    #[schemars(with = "ParamValue")]
     default: toml::Value,
     #[serde(default)]
     default_if: Option<DefaultIf>,
@@ -135,13 +139,15 @@ pub(super) struct ParamToml {
     #[serde(default)]
     invalid_is_default: bool,
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Meaning>")]
     means: toml::map::Map<String, toml::Value>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DefaultIf {
     ability: Ability,
+    #[schemars(with = "ParamValue")]
     value: toml::Value,
 }
 

@@ -1,12 +1,14 @@
 //! A policy file as written: the TOML form of a strategy, before parameters and model are known.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::estimate::Shapes;
 use super::laws::{StubLaw, TranscriptLaw};
-use super::params::{Ability, Param, ParamToml};
+use super::params::{Ability, Param, ParamToml, ParamValue};
 use super::strategy::{EditView, Hook, OnBindingError};
 use super::value::{ListValue, Value};
 use crate::error::{Error, Result};
@@ -29,15 +31,18 @@ pub struct Preset {
 }
 
 /// The top level of a policy file.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "ctxsim policy")]
 pub(super) struct PolicyFile {
     name: String,
     version: String,
     summary: String,
     #[serde(default)]
     sources: Vec<String>,
+    /// Its parameters by name, dotted where the agent's are.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, ParamToml>")]
     params: toml::map::Map<String, toml::Value>,
     #[serde(default)]
     pub(super) belief: Vec<Belief>,
@@ -51,7 +56,7 @@ pub(super) struct PolicyFile {
 }
 
 /// What the client believes of models whose id matches: it may differ from the model table.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Belief {
     /// Ids with `*` for any run of characters; the first match counts.
@@ -62,7 +67,7 @@ pub(super) struct Belief {
     pub(super) adaptive_thinking: Option<bool>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EstimateToml {
     /// Only `json_utf16`: UTF-16 units of each message's JSON text.
@@ -73,13 +78,13 @@ pub(super) struct EstimateToml {
     pub(super) shapes: Shapes,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum EstimateUnit {
     JsonUtf16,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Anchor {
     #[default]
@@ -88,7 +93,7 @@ pub(super) enum Anchor {
     LastUsageTotal,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CacheToml {
     /// A parameter with `5m` or `1h`.
@@ -98,7 +103,7 @@ pub(super) struct CacheToml {
 }
 
 /// What the client does about bound thinking.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ThinkingToml {
     /// Tools or system prompt change in-process: earlier thinking is no longer replayed.
@@ -115,14 +120,16 @@ pub(super) struct ThinkingToml {
 }
 
 /// A condition on a parameter.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct If {
     pub(super) param: String,
+    /// Any of these.
+    #[schemars(with = "Vec<ParamValue>")]
     pub(super) is: Vec<toml::Value>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleToml {
     pub(super) id: String,
@@ -159,7 +166,7 @@ pub(super) struct RuleToml {
     pub(super) withhold_thinking: Option<If>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MeasureToml {
     pub(super) of: MeasureOf,
@@ -172,7 +179,7 @@ pub(super) struct MeasureToml {
     pub(super) at_least: Option<Value>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum MeasureOf {
     Block,
@@ -181,7 +188,7 @@ pub(super) enum MeasureOf {
     Request,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum MeasureUnit {
     Utf16,
@@ -190,14 +197,14 @@ pub(super) enum MeasureUnit {
 }
 
 /// What a rule looks at. Written as a table with one key.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SelectToml {
     ToolResults(ToolResultsToml),
     Messages(MessagesToml),
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolResultsToml {
     /// UTF-16 units below which a result stays.
@@ -209,7 +216,7 @@ pub(super) struct ToolResultsToml {
     pub(super) except: ListValue,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MessagesToml {
     /// Everything but the user messages at the end that no answer follows.
@@ -220,7 +227,7 @@ pub(super) struct MessagesToml {
     pub(super) keep_recent_tokens: Option<Value>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OffloadToml {
     pub(super) head: Value,
@@ -231,7 +238,7 @@ pub(super) struct OffloadToml {
 }
 
 /// `<home><folder><session>/<tool>-<call>.txt`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PathToml {
     /// A parameter with the folder all files live under.
@@ -242,13 +249,13 @@ pub(super) struct PathToml {
 }
 
 /// A placeholder of the provider's.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClearToml {
     pub(super) placeholder_tokens: u64,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SummarizeToml {
     pub(super) transcript: TranscriptLaw,
@@ -261,18 +268,23 @@ pub(super) struct SummarizeToml {
     pub(super) model: String,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NativeCompactToml {
     pub(super) max_output_tokens: Value,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CadenceToml {
     /// What must be saved for the rule to act at all, in the stub's own unit.
     #[serde(default)]
     pub(super) min_savings: Option<Value>,
+}
+
+/// JSON Schema of a policy file.
+pub fn json_schema() -> serde_json::Value {
+    schemars::schema_for!(PolicyFile).to_value()
 }
 
 /// The presets in the binary, by name.

@@ -1,5 +1,6 @@
 //! A strategy with every parameter and every model-dependent value worked out: what a run reads.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::estimate::EstimateLaw;
@@ -7,7 +8,7 @@ use super::laws::{PathLaw, StubLaw, TranscriptLaw};
 use crate::provider::{ModelSpec, PrefixMismatch, Ttl};
 
 /// What a client does when the provider refuses bound thinking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnBindingError {
     /// Remove all thinking now in the history for good, and retry once.
@@ -83,7 +84,7 @@ impl MarkerPlace {
 }
 
 /// When a rule may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Hook {
     /// A tool result comes back, before it enters the conversation.
@@ -159,7 +160,7 @@ pub struct OffloadRule {
 }
 
 /// Whose copy of the history a rule edits, and for how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EditView {
     /// Edits are recorded and replayed byte for byte.

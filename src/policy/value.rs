@@ -3,8 +3,10 @@
 //! This is the one hand-written "untagged" type of the configuration (DESIGN.md section 9, rule 6): a
 //! visitor tells the forms apart, so errors keep their place in the file.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 
@@ -61,6 +63,41 @@ impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(ValueVisitor)
     }
+}
+
+impl JsonSchema for Value {
+    fn schema_name() -> Cow<'static, str> {
+        "Value".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<Value>();
+        let table = |key: &str, of: Schema, what: &str| {
+            json_schema!({
+                "type": "object", "description": what, "properties": {key: of},
+                "required": [key], "additionalProperties": false,
+            })
+        };
+        let values = json_schema!({"type": "array", "items": value, "minItems": 1});
+        let two = json_schema!({"type": "array", "items": value, "minItems": 2, "maxItems": 2});
+        let share = json_schema!({"type": "number", "minimum": 0, "maximum": 1});
+        json_schema!({
+            "description": "a whole number, or what it is worked out from",
+            "anyOf": [
+                {"type": "integer"},
+                parameter_schema(),
+                table("window", share, "this share of the client's window, rounded down"),
+                table("reserve", value, "the client's window less this"),
+                table("min", values.clone(), "the smallest"),
+                table("max", values, "the largest"),
+                table("div", two, "the first divided by the second, rounded down"),
+            ],
+        })
+    }
+}
+
+fn parameter_schema() -> Schema {
+    json_schema!({"type": "string", "pattern": r"^\$.+", "description": "$ and the name of a parameter"})
 }
 
 struct ValueVisitor;
@@ -142,6 +179,17 @@ impl Default for ListValue {
 impl<'de> Deserialize<'de> for ListValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ListValue, D::Error> {
         deserializer.deserialize_any(ListVisitor)
+    }
+}
+
+impl JsonSchema for ListValue {
+    fn schema_name() -> Cow<'static, str> {
+        "ListValue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words = json_schema!({"type": "array", "items": {"type": "string"}});
+        json_schema!({"description": "a list of words", "anyOf": [words, parameter_schema()]})
     }
 }
 

@@ -72,53 +72,53 @@ impl NameSize {
 
 /// Usage of the last answered request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastUsage {
+struct LastUsage {
     /// Prompt and output together.
     pub total_tokens: u64,
     /// The step it answered.
     pub step: u32,
 }
 
-/// A read-only look at the client's state.
-#[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    pub session: &'a Session,
+/// The client's state. A policy reads it; only the context changes it.
+#[derive(Debug)]
+pub struct View<'s> {
+    pub session: &'s Session,
     /// Per revealed block.
-    pub states: &'a [State],
+    pub states: Vec<State>,
     /// Offloaded results, by ascending block.
-    pub stored: &'a [Stored],
+    pub stored: Vec<Stored>,
     /// Blocks the client knows: `0..revealed`.
     pub revealed: u32,
     /// Blocks before this one are folded into the summary.
     pub live_from: u32,
-    pub summary: Option<&'a SummaryMessage>,
+    pub summary: Option<SummaryMessage>,
     /// Steps whose answer is in the history, ascending.
-    pub answered: &'a [u32],
+    pub answered: Vec<u32>,
+    /// Prompt and output together, per step of the session; 0 until it is answered.
+    pub usage_totals: Vec<u64>,
     /// Digits of the four usage counts, per step of the session.
-    pub usage_digits: &'a [u8],
+    pub usage_digits: Vec<u8>,
     /// UTF-16 units of all live results as stored, base64 of images included.
     pub tool_results_utf16: u64,
     /// Prompt tokens of the request as the client sends it: its own stubs count, what the provider edits
     /// does not.
     pub raw_tokens: u64,
-    /// Last usage the provider reported for a message that is still in the history.
-    pub last_usage: Option<LastUsage>,
     /// Grows whenever blocks leave the history.
     pub epoch: u32,
     /// UTF-16 units of the model's id.
     pub model_id_utf16: u64,
     /// Of the name of each of the session's tools.
-    pub tool_names: &'a [NameSize],
+    pub tool_names: Vec<NameSize>,
 }
 
-impl<'a> View<'a> {
+impl View<'_> {
     /// Whether block `i` is in the history.
     pub fn is_live(&self, i: u32) -> bool {
         i >= self.live_from && !self.states[i as usize].has(State::GONE)
     }
 
     /// Sizes of an offloaded result.
-    pub fn stored_of(&self, block: u32) -> Option<&'a Stored> {
+    pub fn stored_of(&self, block: u32) -> Option<&Stored> {
         if !self.states[block as usize].has(State::OFFLOADED) {
             return None;
         }
@@ -235,14 +235,31 @@ impl<'a> View<'a> {
             .map_or(0, |c| u64::from(c.id_utf16))
     }
 
+    /// The last usage reported for an answer that is still in the history.
+    fn last_usage(&self) -> Option<LastUsage> {
+        let steps = self.answered.iter().rev().copied();
+        steps
+            .map(|step| LastUsage { total_tokens: self.usage_totals[step as usize], step })
+            .find(|usage| usage.total_tokens > 0)
+    }
+
     /// The client's estimate of the stored history.
     pub fn estimate_tokens(&self, law: &EstimateLaw) -> u64 {
-        let (mut tokens, mut from) = match self.last_usage {
+        match self.last_usage() {
             Some(last) if law.anchored => {
-                (last.total_tokens, self.session.steps[last.step as usize].output.end)
+                last.total_tokens + self.messages_from(law, self.session.steps[last.step as usize].output.end)
             }
-            _ => (self.summary_tokens(law), self.live_from),
-        };
+            _ => self.sum_of_messages(law),
+        }
+    }
+
+    /// Plain sum of the estimated tokens of every message, without the anchor.
+    pub fn sum_of_messages(&self, law: &EstimateLaw) -> u64 {
+        self.summary_tokens(law) + self.messages_from(law, self.live_from)
+    }
+
+    fn messages_from(&self, law: &EstimateLaw, mut from: u32) -> u64 {
+        let mut tokens = 0;
         while from < self.revealed {
             let range = self.message_at(from);
             from = range.end;
@@ -256,10 +273,5 @@ impl<'a> View<'a> {
     /// Estimated tokens of the summary message, 0 without one.
     pub fn summary_tokens(&self, law: &EstimateLaw) -> u64 {
         self.summary.map_or(0, |s| law.user().text(u64::from(s.json_utf16)).tokens())
-    }
-
-    /// Plain sum of the estimated tokens of every message, without the anchor.
-    pub fn sum_of_messages(&self, law: &EstimateLaw) -> u64 {
-        View { last_usage: None, ..*self }.estimate_tokens(law)
     }
 }

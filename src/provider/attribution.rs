@@ -1,6 +1,6 @@
 //! Why tokens were not read: the split of `prompt − read` into new content and one cause.
 //!
-//! spec/decisions.md 27, with one addition: the tokens behind the last block (`tail_tokens`) are sent anew
+//! docs/decisions.md 27, with one addition: the tokens behind the last block (`tail_tokens`) are sent anew
 //! with every request and count as new content, so a healthy request has no cause. Exactly:
 //! `new = min(prompt − read, max(0, body − previous body) + tail)`, where the body is the prompt without
 //! its tail; of a conversation's first request nothing is new content and everything is a cold start.

@@ -3,7 +3,7 @@
 //! Each block records the system prompt, the set of tools, the non-thinking content before it, and the
 //! thinking block before it. It is valid iff the first three are the same and either no accepted thinking
 //! precedes it or the last accepted one is the recorded one (spec/providers.md B3, preserved-thinking page
-//! 2026-10-08; spec/decisions.md 7). Accepted are all blocks but those dropped by this very check.
+//! 2026-10-08; docs/decisions.md 7). Accepted are all blocks but those dropped by this very check.
 //!
 //! A response is bound to the request it answers, as evaluated. Its own content before a later thinking
 //! block of it is learned when the client first sends it back. Thinking that no answer announced is bound

@@ -14,6 +14,8 @@
 //!   of them began to answer. The API does not say.
 //! * A refresh restarts the entry's own life, whatever life the marker that hit it asks for.
 
+#![expect(clippy::disallowed_types, reason = "looked up by hash and never walked through")]
+
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -1,7 +1,7 @@
 //! Cache breaks in a recorded series of usage, from the numbers alone.
 //!
 //! A healthy request reads what the one before read and wrote. Reading less is a break; what was expected
-//! and not read is wasted (spec/decisions.md 28, 29). Text, parameters and causes are not needed, so this
+//! and not read is wasted (docs/decisions.md 28, 29). Text, parameters and causes are not needed, so this
 //! works on any recording that has usage.
 //!
 //! # Divergence from the real API
@@ -54,7 +54,7 @@ pub struct Verdict {
 /// Judges each request of a conversation, in order.
 ///
 /// The floor is the most frequent non-zero read among the breaks (the smaller of equally frequent ones),
-/// else the first request's read (spec/decisions.md 4).
+/// else the first request's read (docs/decisions.md 4).
 pub fn classify(rows: &[UsageRow]) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = Vec::with_capacity(rows.len());
     for (i, row) in rows.iter().enumerate() {

@@ -4,7 +4,7 @@
 //! the window; only then does it read, refresh, write and get billed. A refused request therefore leaves
 //! no trace but the path itself, which the next call's `changed_from` refers to.
 //!
-//! Rules: spec/providers.md A2 to A6 (prompt-caching page, 2026-10-08), J; spec/decisions.md 1 to 10.
+//! Rules: spec/providers.md A2 to A6 (prompt-caching page, 2026-10-08), J; docs/decisions.md 1 to 10.
 //!
 //! # Divergence from the real API
 //!

@@ -106,7 +106,7 @@ pub struct Marker {
 }
 
 /// What a request asks for when thinking fails the prefix check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrefixMismatch {
     /// Reject the request.
@@ -184,7 +184,7 @@ pub struct Done {
     pub allowed_mismatches: u32,
 }
 
-/// prompt − read, as a partition (spec/decisions.md 27).
+/// prompt − read, as a partition (docs/decisions.md 27).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Miss {
     /// Tokens that no earlier prompt held.

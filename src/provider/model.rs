@@ -195,7 +195,7 @@ fn matches(pattern: &str, id: &str) -> bool {
 }
 
 /// The id without what does not change the model: provider prefix, `[1m]`, `-YYYYMMDD`, `@…`, `-latest`
-/// (spec/decisions.md 13), and Bedrock's `-v1:0`. Claude ids with dots become ids with hyphens.
+/// (docs/decisions.md 13), and Bedrock's `-v1:0`. Claude ids with dots become ids with hyphens.
 pub fn normalise_id(id: &str) -> String {
     let mut id = id.trim().rsplit('/').next().unwrap_or_default().to_lowercase();
     if let Some(at) = id.find("anthropic.") {

@@ -8,7 +8,7 @@ use super::price::{self, PriceTable};
 use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
 
-/// The model that stands in for one that is not known (spec/decisions.md 13).
+/// The model that stands in for one that is not known (docs/decisions.md 13).
 pub const SUBSTITUTE: &str = "claude-opus-5-5";
 
 const ANTHROPIC_TOML: &str = include_str!("models/anthropic.toml");

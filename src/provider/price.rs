@@ -177,7 +177,7 @@ impl Price {
     }
 
     /// Splits what was paid for unread tokens between those missed for a cause and new content
-    /// (spec/decisions.md 28). After the read a prompt is a stream of long writes, short writes and
+    /// (docs/decisions.md 28). After the read a prompt is a stream of long writes, short writes and
     /// plain tokens; the missed ones come first. The two parts sum to `uncached + cache_write` exactly.
     pub fn split_unread(&self, usage: &Usage, missed_tokens: u64) -> UnreadCost {
         let (rates, _) = self.rates_for(usage.prompt_tokens());
@@ -198,7 +198,7 @@ impl Price {
     }
 
     /// What `wasted_tokens` cost above reading them: rewritten tokens first, long life first, each at
-    /// the price paid less the read price; never negative (spec/decisions.md 28).
+    /// the price paid less the read price; never negative (docs/decisions.md 28).
     pub fn wasted_pusd(&self, usage: &Usage, wasted_tokens: u64) -> u128 {
         let (rates, _) = self.rates_for(usage.prompt_tokens());
         let paid = self.split_unread(usage, wasted_tokens).missed;

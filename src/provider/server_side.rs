@@ -7,7 +7,7 @@
 //! # Divergence from the real API
 //!
 //! * Text and size of the placeholder are not published: 12 tokens, a parameter.
-//! * Each request is judged on its raw prompt, without hysteresis (spec/decisions.md 10); the pages imply
+//! * Each request is judged on its raw prompt, without hysteresis (docs/decisions.md 10); the pages imply
 //!   it and do not say it.
 //! * The trigger in tool uses, `clear_tool_inputs` and `clear_thinking_20251015` are not simulated.
 

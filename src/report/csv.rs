@@ -39,7 +39,7 @@ pub fn write(results: &ResultSet) -> io::Result<Vec<u8>> {
 /// Any grid as CSV; numbers without thousands separators.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn grid(grid: &Grid) -> io::Result<Vec<u8>> {
     let mut csv = csv::Writer::from_writer(Vec::new());
     csv.write_record(grid.columns.iter().map(|c| c.title.as_str()))?;

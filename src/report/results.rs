@@ -120,7 +120,7 @@ pub struct Total {
     pub relative: Option<Relative>,
 }
 
-/// A policy against the baseline, over the sessions that both finished (spec/decisions.md 18).
+/// A policy against the baseline, over the sessions that both finished (docs/decisions.md 18).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relative {
     /// The first policy.

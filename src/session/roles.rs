@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Tool;
 
-/// Role of a tool (spec/decisions.md 16).
+/// Role of a tool (docs/decisions.md 16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -103,7 +103,7 @@ const ALIASES: &[(&str, Names)] = &[
 
 impl Tool {
     /// Whether an entry of a tool list names this tool: `exact:NAME` by that name alone; else by the
-    /// word of its role, its exact name, or its name in any case (spec/decisions.md 16).
+    /// word of its role, its exact name, or its name in any case (docs/decisions.md 16).
     pub fn matches(&self, pattern: &str) -> bool {
         match pattern.strip_prefix("exact:") {
             Some(name) => self.name == name,

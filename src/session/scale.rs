@@ -1,4 +1,4 @@
-//! A session on another model's tokenizer (spec/decisions.md 12).
+//! A session on another model's tokenizer (docs/decisions.md 12).
 //!
 //! # Divergence from the real API
 //!

@@ -1,5 +1,5 @@
 //! The two ways to replay a session whose agent compacted: as if it had not, or as it did
-//! (spec/decisions.md 17).
+//! (docs/decisions.md 17).
 //!
 //! A compiled session holds what a compaction injected (flag [`Flags::COMPACTION`]) and what was pending
 //! when it summarized ([`Flags::FOLDED`]). A view has one of the two and neither flag:

@@ -59,7 +59,7 @@ impl<'a> Aside<'a> {
             SummaryInput::PrefixFork => (provider.send(request), self.model, true),
             SummaryInput::Transcript { law, system_utf16, prompt_utf16 } => {
                 let model = self.strategy.summarizer.as_deref().unwrap_or(self.model);
-                let blocks = self.blocks(law, *system_utf16, *prompt_utf16, &context.view(), model);
+                let blocks = self.blocks(law, *system_utf16, *prompt_utf16, context.view(), model);
                 let markers = self.markers();
                 let aside = Request {
                     blocks: &blocks,

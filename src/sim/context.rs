@@ -11,7 +11,7 @@ use crate::cause::Cause;
 use crate::policy::plan::{Offload, StubPlan, StubTokens, SummarizePlan};
 use crate::policy::strategy::Keep;
 use crate::policy::summarize::{first_unanswered_user, round_is_open};
-use crate::policy::view::{LastUsage, NameSize, State, Stored, SummaryMessage, View};
+use crate::policy::view::{NameSize, State, Stored, SummaryMessage, View};
 use crate::session::{BlockKind, Prefix, Session};
 use crate::tokens::{scale_milli, scale_ratio};
 
@@ -29,136 +29,121 @@ pub struct Stub {
     pub server: bool,
 }
 
-/// Working memory of a context, reused from run to run.
+/// Buffers of a context, to be used again by the next.
 #[derive(Debug, Default)]
 pub struct Memory {
-    pub(super) states: Vec<State>,
-    pub(super) stored: Vec<Stored>,
-    pub(super) stubs: Vec<Stub>,
-    pub(super) answered: Vec<u32>,
-    pub(super) usage_digits: Vec<u8>,
-    pub(super) usage_totals: Vec<u64>,
-    pub(super) tool_names: Vec<NameSize>,
-    pub(super) wire: Wire,
-}
-
-impl Memory {
-    /// Stubs come in ascending order; only those of another rule may fall between.
-    pub(super) fn add_stubs(&mut self, new: &[Stub]) {
-        let in_order =
-            self.stubs.last().zip(new.first()).is_none_or(|(last, first)| last.block < first.block);
-        self.stubs.extend(new);
-        if !in_order {
-            self.stubs.sort_unstable_by_key(|s| s.block);
-        }
-    }
+    states: Vec<State>,
+    stored: Vec<Stored>,
+    answered: Vec<u32>,
+    usage_totals: Vec<u64>,
+    usage_digits: Vec<u8>,
+    tool_names: Vec<NameSize>,
+    stubs: Vec<Stub>,
+    wire: Wire,
 }
 
 /// The client's history.
 #[derive(Debug)]
 pub struct Context<'s> {
-    pub(super) session: &'s Session,
-    pub(super) memory: Memory,
+    pub(super) view: View<'s>,
+    /// Stubs that stand in requests, by ascending block.
+    stubs: Vec<Stub>,
     pub(super) prefix: Prefix,
-    pub(super) revealed: u32,
-    pub(super) live_from: u32,
-    pub(super) summary: Option<SummaryMessage>,
-    tool_results_utf16: u64,
-    raw_tokens: u64,
-    epoch: u32,
-    model_id_utf16: u64,
+    pub(super) wire: Wire,
 }
 
 /// A plan that breaks a rule of its own or of the wire; nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenPlan(pub &'static str);
 
+/// A buffer without its content.
+fn emptied<T>(mut buffer: Vec<T>) -> Vec<T> {
+    buffer.clear();
+    buffer
+}
+
+fn filled<T: Clone>(buffer: Vec<T>, len: usize, value: T) -> Vec<T> {
+    let mut buffer = emptied(buffer);
+    buffer.resize(len, value);
+    buffer
+}
+
 impl<'s> Context<'s> {
     /// An empty history behind the session's prefix.
-    pub fn new(session: &'s Session, model_id_utf16: u64, mut memory: Memory) -> Context<'s> {
-        memory.states.clear();
-        memory.stored.clear();
-        memory.stubs.clear();
-        memory.answered.clear();
-        memory.usage_digits.clear();
-        memory.usage_digits.resize(session.steps.len(), 4);
-        memory.usage_totals.clear();
-        memory.usage_totals.resize(session.steps.len(), 0);
-        memory.tool_names.clear();
-        memory.tool_names.extend(session.tools.iter().map(|t| NameSize::of(&t.name)));
-        memory.wire.clear();
-        let mut context = Context {
+    pub fn new(session: &'s Session, model_id_utf16: u64, memory: Memory) -> Context<'s> {
+        let Memory { states, stored, answered, usage_totals, usage_digits, tool_names, stubs, wire } = memory;
+        let view = View {
             session,
-            memory,
-            prefix: session.prefix.clone(),
+            states: emptied(states),
+            stored: emptied(stored),
             revealed: 0,
             live_from: 0,
             summary: None,
+            answered: emptied(answered),
+            usage_totals: filled(usage_totals, session.steps.len(), 0),
+            usage_digits: filled(usage_digits, session.steps.len(), 4),
             tool_results_utf16: 0,
             raw_tokens: session.prefix.tokens(),
             epoch: 0,
             model_id_utf16,
+            tool_names: emptied(tool_names),
         };
+        let mut context = Context { view, stubs: emptied(stubs), prefix: session.prefix.clone(), wire };
+        context.view.tool_names.extend(session.tools.iter().map(|t| NameSize::of(&t.name)));
+        context.wire.clear();
         context.rebuild_head();
         context
     }
 
-    /// Gives the memory back.
+    /// The buffers, for another context.
     pub fn into_memory(self) -> Memory {
-        self.memory
+        let View { states, stored, answered, usage_totals, usage_digits, tool_names, .. } = self.view;
+        Memory {
+            states,
+            stored,
+            answered,
+            usage_totals,
+            usage_digits,
+            tool_names,
+            stubs: self.stubs,
+            wire: self.wire,
+        }
     }
 
     /// What a policy may see.
-    pub fn view(&self) -> View<'_> {
-        let usage_totals = &self.memory.usage_totals;
-        let last = self.memory.answered.iter().rev().copied().find(|step| usage_totals[*step as usize] > 0);
-        View {
-            session: self.session,
-            states: &self.memory.states,
-            stored: &self.memory.stored,
-            revealed: self.revealed,
-            live_from: self.live_from,
-            summary: self.summary.as_ref(),
-            answered: &self.memory.answered,
-            usage_digits: &self.memory.usage_digits,
-            tool_results_utf16: self.tool_results_utf16,
-            raw_tokens: self.raw_tokens,
-            last_usage: last.map(|step| LastUsage { total_tokens: usage_totals[step as usize], step }),
-            epoch: self.epoch,
-            model_id_utf16: self.model_id_utf16,
-            tool_names: &self.memory.tool_names,
-        }
+    pub fn view(&self) -> &View<'s> {
+        &self.view
     }
 
     /// The blocks as sent.
     pub fn wire(&self) -> &Wire {
-        &self.memory.wire
+        &self.wire
     }
 
     /// The request with the present blocks was answered: from here on they count as sent.
     pub fn mark_sent(&mut self) {
-        self.memory.wire.mark_sent();
+        self.wire.mark_sent();
     }
 
     /// Puts the next block of the recording in the history, without sending it yet.
     pub fn reveal_block(&mut self, block: u32) {
-        debug_assert_eq!(block, self.revealed);
-        self.memory.states.push(State::default());
-        self.revealed = block + 1;
+        debug_assert_eq!(block, self.view.revealed);
+        self.view.states.push(State::default());
+        self.view.revealed = block + 1;
         let i = block as usize;
-        let blocks = &self.session.blocks;
-        self.raw_tokens += u64::from(blocks.tokens[i]);
+        let blocks = &self.view.session.blocks;
+        self.view.raw_tokens += u64::from(blocks.tokens[i]);
         if blocks.kind[i] == BlockKind::ToolResult {
-            let images = self.session.parts_of(block).map_or(0, |p| p.image_base64_chars);
-            self.tool_results_utf16 += u64::from(blocks.utf16[i]) + u64::from(images);
+            let images = self.view.session.parts_of(block).map_or(0, |p| p.image_base64_chars);
+            self.view.tool_results_utf16 += u64::from(blocks.utf16[i]) + u64::from(images);
         }
     }
 
     /// Appends a revealed block to what is sent.
     pub fn send_block(&mut self, block: u32) {
-        let state = self.memory.states[block as usize];
+        let state = self.view.states[block as usize];
         if state == State::default() {
-            self.memory.wire.push_plain(self.session, block);
+            self.wire.push_plain(self.view.session, block);
         } else {
             self.push_edited(block, state);
         }
@@ -166,44 +151,44 @@ impl<'s> Context<'s> {
 
     /// Step `step` was answered: its usage is what the client knows from now on.
     pub fn answered(&mut self, step: u32, usage_total: u64, usage_digits: u8) {
-        self.memory.answered.push(step);
-        self.memory.usage_totals[step as usize] = usage_total;
-        self.memory.usage_digits[step as usize] = usage_digits;
+        self.view.answered.push(step);
+        self.view.usage_totals[step as usize] = usage_total;
+        self.view.usage_digits[step as usize] = usage_digits;
     }
 
     fn push_edited(&mut self, block: u32, state: State) {
         if state.has(State::GONE) || state.has(State::WITHHELD) {
             return;
         }
-        let stored_tokens = self.view().stored_of(block).map(|s| s.tokens);
+        let stored_tokens = self.view.stored_of(block).map(|s| s.tokens);
         if state.has(State::ELIDED) {
-            if let Ok(i) = self.memory.stubs.binary_search_by_key(&block, |s| s.block) {
-                let stub = self.memory.stubs[i];
+            if let Ok(i) = self.stubs.binary_search_by_key(&block, |s| s.block) {
+                let stub = self.stubs[i];
                 if stub.server {
-                    self.memory.wire.push_placeholder(self.session, block, stored_tokens, stub.tokens);
+                    self.wire.push_placeholder(self.view.session, block, stored_tokens, stub.tokens);
                 } else {
-                    self.memory.wire.push_stub(self.session, block, stub.tokens);
+                    self.wire.push_stub(self.view.session, block, stub.tokens);
                 }
                 return;
             }
         }
         match stored_tokens {
-            Some(tokens) => self.memory.wire.push_stub(self.session, block, tokens),
-            None => self.memory.wire.push_plain(self.session, block),
+            Some(tokens) => self.wire.push_stub(self.view.session, block, tokens),
+            None => self.wire.push_plain(self.view.session, block),
         }
     }
 
     /// Sends everything from block `first` on anew.
     pub(super) fn resend_from(&mut self, first: u32, cause: Cause) {
-        let Some(next) = self.memory.wire.truncate_to(first.max(self.live_from), cause) else { return };
-        for block in next.max(self.live_from)..self.revealed {
+        let Some(next) = self.wire.truncate_to(first.max(self.view.live_from), cause) else { return };
+        for block in next.max(self.view.live_from)..self.view.revealed {
             self.send_block(block);
         }
     }
 
     fn rebuild_head(&mut self) {
-        self.memory.wire.rebuild_head(&self.prefix, self.summary.as_ref());
-        for block in self.live_from..self.revealed {
+        self.wire.rebuild_head(&self.prefix, self.view.summary.as_ref());
+        for block in self.view.live_from..self.view.revealed {
             self.send_block(block);
         }
     }
@@ -214,9 +199,8 @@ impl<'s> Context<'s> {
     /// The block is no result, or was offloaded already.
     pub fn apply_offload(&mut self, plan: &Offload) -> Result<Stored, BrokenPlan> {
         let i = plan.block as usize;
-        let blocks = &self.session.blocks;
-        let state =
-            self.memory.states.get(i).copied().ok_or(BrokenPlan("the block is not in the history"))?;
+        let blocks = &self.view.session.blocks;
+        let state = self.view.states.get(i).copied().ok_or(BrokenPlan("the block is not in the history"))?;
         if blocks.kind[i] != BlockKind::ToolResult || state != State::default() {
             return Err(BrokenPlan("only a fresh tool result can be offloaded"));
         }
@@ -228,23 +212,23 @@ impl<'s> Context<'s> {
     /// A result that the session file holds as offloaded.
     pub fn restore_stored(&mut self, stored: Stored) {
         let i = stored.block as usize;
-        self.raw_tokens =
-            self.raw_tokens + u64::from(stored.tokens) - u64::from(self.session.blocks.tokens[i]);
-        self.tool_results_utf16 =
-            self.tool_results_utf16 + u64::from(stored.utf16) - u64::from(self.session.blocks.utf16[i]);
-        self.memory.states[i] = State::OFFLOADED;
-        self.memory.stored.push(stored);
+        self.view.raw_tokens =
+            self.view.raw_tokens + u64::from(stored.tokens) - u64::from(self.view.session.blocks.tokens[i]);
+        self.view.tool_results_utf16 = self.view.tool_results_utf16 + u64::from(stored.utf16)
+            - u64::from(self.view.session.blocks.utf16[i]);
+        self.view.states[i] = State::OFFLOADED;
+        self.view.stored.push(stored);
     }
 
     fn stored_sizes(&self, plan: &Offload) -> Stored {
         let i = plan.block as usize;
-        let blocks = &self.session.blocks;
+        let blocks = &self.view.session.blocks;
         let chars = u64::from(blocks.utf16[i]);
-        let image_tokens = self.session.parts_of(plan.block).map_or(0, |p| u64::from(p.image_tokens));
+        let image_tokens = self.view.session.parts_of(plan.block).map_or(0, |p| u64::from(p.image_tokens));
         let text_tokens = u64::from(blocks.tokens[i]).saturating_sub(image_tokens);
         let part = |whole: u64| scale_ratio(whole, plan.kept_utf16, chars);
         let envelope_tokens =
-            scale_milli(plan.envelope_utf16, u64::from(self.session.coefficients.tool_result_milli));
+            scale_milli(plan.envelope_utf16, u64::from(self.view.session.coefficients.tool_result_milli));
         let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         Stored {
             block: plan.block,
@@ -262,14 +246,14 @@ impl<'s> Context<'s> {
     /// Tokens of a block as the client sends it: a stub of its own counts, a provider's does not.
     fn client_tokens(&self, block: u32) -> u64 {
         let i = block as usize;
-        if self.memory.states[i].has(State::ELIDED) {
-            let stub = self.memory.stubs.binary_search_by_key(&block, |s| s.block);
-            if let Some(stub) = stub.ok().map(|at| self.memory.stubs[at]).filter(|s| !s.server) {
+        if self.view.states[i].has(State::ELIDED) {
+            let stub = self.stubs.binary_search_by_key(&block, |s| s.block);
+            if let Some(stub) = stub.ok().map(|at| self.stubs[at]).filter(|s| !s.server) {
                 return u64::from(stub.tokens);
             }
         }
-        let stored_tokens = self.view().stored_of(block).map(|s| s.tokens);
-        u64::from(stored_tokens.unwrap_or(self.session.blocks.tokens[i]))
+        let stored_tokens = self.view.stored_of(block).map(|s| s.tokens);
+        u64::from(stored_tokens.unwrap_or(self.view.session.blocks.tokens[i]))
     }
 
     /// Puts stubs in the place of results.
@@ -277,11 +261,21 @@ impl<'s> Context<'s> {
         for stub in stubs {
             if !stub.server {
                 let before = self.client_tokens(stub.block);
-                self.raw_tokens = self.raw_tokens + u64::from(stub.tokens) - before;
+                self.view.raw_tokens = self.view.raw_tokens + u64::from(stub.tokens) - before;
             }
             self.set_state(stub.block, State::ELIDED);
         }
-        self.memory.add_stubs(stubs);
+        self.add_stubs(stubs);
+    }
+
+    /// Stubs come in ascending order; only those of another rule may fall between.
+    pub(super) fn add_stubs(&mut self, new: &[Stub]) {
+        let in_order =
+            self.stubs.last().zip(new.first()).is_none_or(|(last, first)| last.block < first.block);
+        self.stubs.extend(new);
+        if !in_order {
+            self.stubs.sort_unstable_by_key(|s| s.block);
+        }
     }
 
     /// Replaces results by stubs; gives the number of thinking blocks that are no longer replayed, and the
@@ -290,17 +284,17 @@ impl<'s> Context<'s> {
     /// # Errors
     /// A block that is no live result, or has a stub already.
     pub fn apply_stubs(&mut self, plan: &StubPlan) -> Result<(u64, Vec<Stub>), BrokenPlan> {
-        let view = self.view();
+        let view = &self.view;
         let fits = |block: u32| {
-            block < self.revealed
+            block < self.view.revealed
                 && view.is_live(block)
-                && self.session.blocks.kind[block as usize] == BlockKind::ToolResult
+                && self.view.session.blocks.kind[block as usize] == BlockKind::ToolResult
                 && !view.states[block as usize].has(State::ELIDED)
         };
         if !plan.stubs.iter().all(|(block, _)| fits(*block)) {
             return Err(BrokenPlan("a stub can only stand for a tool result that is in the history in full"));
         }
-        let milli = u64::from(self.session.coefficients.tool_result_milli);
+        let milli = u64::from(self.view.session.coefficients.tool_result_milli);
         let mut elided = Vec::with_capacity(plan.stubs.len());
         for (block, size) in &plan.stubs {
             let (tokens, utf16) = match size {
@@ -318,7 +312,7 @@ impl<'s> Context<'s> {
         self.elide(&elided);
         let withheld = plan.withhold.clone().map_or(0, |range| self.withhold(range).0);
         let first = plan.stubs.iter().map(|(b, _)| *b).chain(plan.withhold.clone().map(|r| r.start)).min();
-        self.resend_from(first.unwrap_or(self.revealed), Cause::PrefixRule);
+        self.resend_from(first.unwrap_or(self.view.revealed), Cause::PrefixRule);
         Ok((withheld, elided))
     }
 
@@ -326,32 +320,32 @@ impl<'s> Context<'s> {
     pub fn apply_restore(&mut self, blocks: &[u32]) {
         for block in blocks {
             let before = self.client_tokens(*block);
-            self.memory.states[*block as usize].0 &= !State::ELIDED.0;
-            self.raw_tokens = self.raw_tokens + self.client_tokens(*block) - before;
+            self.view.states[*block as usize].0 &= !State::ELIDED.0;
+            self.view.raw_tokens = self.view.raw_tokens + self.client_tokens(*block) - before;
         }
-        self.memory.stubs.retain(|s| !blocks.contains(&s.block));
+        self.stubs.retain(|s| !blocks.contains(&s.block));
         if let Some(first) = blocks.iter().min() {
             self.resend_from(*first, Cause::PrefixRule);
         }
     }
 
     fn set_state(&mut self, block: u32, bit: State) {
-        self.memory.states[block as usize].0 |= bit.0;
+        self.view.states[block as usize].0 |= bit.0;
     }
 
     /// Marks the thinking in `range` as withheld: how many blocks, and the first of them.
     pub(super) fn withhold(&mut self, range: Range<u32>) -> (u64, Option<u32>) {
         let mut count = 0;
         let mut first = None;
-        for block in range.start.max(self.live_from)..range.end.min(self.revealed) {
+        for block in range.start.max(self.view.live_from)..range.end.min(self.view.revealed) {
             let i = block as usize;
-            let is_sent = self.session.blocks.kind[i] == BlockKind::Thinking
-                && is_replayable(self.session.blocks.flags[i])
-                && !self.memory.states[i].has(State::WITHHELD)
-                && !self.memory.states[i].has(State::GONE);
+            let is_sent = self.view.session.blocks.kind[i] == BlockKind::Thinking
+                && is_replayable(self.view.session.blocks.flags[i])
+                && !self.view.states[i].has(State::WITHHELD)
+                && !self.view.states[i].has(State::GONE);
             if is_sent {
                 self.set_state(block, State::WITHHELD);
-                self.raw_tokens -= u64::from(self.session.blocks.tokens[i]);
+                self.view.raw_tokens -= u64::from(self.view.session.blocks.tokens[i]);
                 count += 1;
                 first = first.or(Some(block));
             }
@@ -361,7 +355,7 @@ impl<'s> Context<'s> {
 
     /// Stops replaying all thinking now in the history.
     pub fn withhold_all(&mut self, cause: Cause) -> u64 {
-        let (count, first) = self.withhold(0..self.revealed);
+        let (count, first) = self.withhold(0..self.view.revealed);
         if let Some(first) = first {
             self.resend_from(first, cause);
         }
@@ -373,13 +367,13 @@ impl<'s> Context<'s> {
     /// # Errors
     /// It would cut through an open tool round, or drop a user message that the rule keeps.
     pub fn check_fold(&self, plan: &SummarizePlan<'_>) -> Result<(), BrokenPlan> {
-        let view = self.view();
-        if plan.fold_to <= self.live_from || plan.fold_to > self.revealed {
+        let view = &self.view;
+        if plan.fold_to <= self.view.live_from || plan.fold_to > self.view.revealed {
             return Err(BrokenPlan("a compaction must fold something that is in the history"));
         }
-        let first_kept = (plan.fold_to..self.revealed).find(|b| view.is_live(*b));
+        let first_kept = (plan.fold_to..self.view.revealed).find(|b| view.is_live(*b));
         let cuts_round =
-            first_kept.is_some_and(|b| self.session.blocks.kind[b as usize] == BlockKind::ToolResult);
+            first_kept.is_some_and(|b| self.view.session.blocks.kind[b as usize] == BlockKind::ToolResult);
         if cuts_round || round_is_open(&view) {
             return Err(BrokenPlan("a compaction must not cut through an open tool round"));
         }
@@ -392,13 +386,13 @@ impl<'s> Context<'s> {
     /// Replaces everything before `fold_to` by `summary`; gives the number of thinking blocks that are no
     /// longer replayed.
     pub fn fold(&mut self, fold_to: u32, summary: SummaryMessage, withhold_kept: bool) -> u64 {
-        let old = self.summary.map_or(0, |s| u64::from(s.tokens));
-        self.raw_tokens = self.raw_tokens + u64::from(summary.tokens) - old;
-        self.summary = Some(summary);
-        self.forget(self.live_from..fold_to);
-        self.live_from = fold_to;
-        let withheld = if withhold_kept { self.withhold(fold_to..self.revealed).0 } else { 0 };
-        self.memory.wire.note_change(Cause::PrefixCompaction);
+        let old = self.view.summary.map_or(0, |s| u64::from(s.tokens));
+        self.view.raw_tokens = self.view.raw_tokens + u64::from(summary.tokens) - old;
+        self.view.summary = Some(summary);
+        self.forget(self.view.live_from..fold_to);
+        self.view.live_from = fold_to;
+        let withheld = if withhold_kept { self.withhold(fold_to..self.view.revealed).0 } else { 0 };
+        self.wire.note_change(Cause::PrefixCompaction);
         self.rebuild_head();
         withheld
     }
@@ -407,23 +401,23 @@ impl<'s> Context<'s> {
     fn forget(&mut self, range: Range<u32>) {
         for block in range.clone() {
             let i = block as usize;
-            let state = self.memory.states[i];
+            let state = self.view.states[i];
             if state.has(State::GONE) {
                 continue;
             }
             let tokens = self.client_tokens(block);
-            let utf16 = self.view().result_utf16(block);
+            let utf16 = self.view.result_utf16(block);
             if !state.has(State::WITHHELD) {
-                self.raw_tokens -= tokens;
+                self.view.raw_tokens -= tokens;
             }
-            if self.session.blocks.kind[i] == BlockKind::ToolResult {
-                self.tool_results_utf16 -= utf16;
+            if self.view.session.blocks.kind[i] == BlockKind::ToolResult {
+                self.view.tool_results_utf16 -= utf16;
             }
             self.set_state(block, State::GONE);
         }
-        let steps = &self.session.steps;
-        let states = &self.memory.states;
-        self.memory.answered.retain(|s| {
+        let steps = &self.view.session.steps;
+        let states = &self.view.states;
+        self.view.answered.retain(|s| {
             let output = steps[*s as usize].output.clone();
             if output.is_empty() {
                 return !range.contains(&output.start) && (range.end != output.start || range.is_empty());
@@ -431,23 +425,23 @@ impl<'s> Context<'s> {
             // An answer that only lost its thinking is still one.
             output.into_iter().any(|block| !states[block as usize].has(State::GONE))
         });
-        self.epoch += 1;
+        self.view.epoch += 1;
     }
 
     /// The user cleared the history or went back, or a recorded compaction is kept.
     pub fn drop_blocks(&mut self, range: Range<u32>, cause: Cause) {
-        let range = range.start..range.end.min(self.revealed);
-        if range.end < self.live_from {
+        let range = range.start..range.end.min(self.view.revealed);
+        if range.end < self.view.live_from {
             return; // All of it is folded already, and a summary stays as it was written.
         }
-        let from_start = range.start <= self.live_from;
-        let folded_too = range.start < self.live_from;
-        self.forget(range.start.max(self.live_from)..range.end.max(self.live_from));
+        let from_start = range.start <= self.view.live_from;
+        let folded_too = range.start < self.view.live_from;
+        self.forget(range.start.max(self.view.live_from)..range.end.max(self.view.live_from));
         if from_start {
-            let summary = if folded_too { self.summary.take() } else { None };
-            self.raw_tokens -= summary.map_or(0, |s| u64::from(s.tokens));
-            self.live_from = self.live_from.max(range.end);
-            self.memory.wire.note_change(cause);
+            let summary = if folded_too { self.view.summary.take() } else { None };
+            self.view.raw_tokens -= summary.map_or(0, |s| u64::from(s.tokens));
+            self.view.live_from = self.view.live_from.max(range.end);
+            self.wire.note_change(cause);
             self.rebuild_head();
         } else {
             self.resend_from(range.start, cause);
@@ -456,17 +450,17 @@ impl<'s> Context<'s> {
 
     /// Something outside the blocks changed what the cache of messages depends on.
     pub(super) fn note_change(&mut self, cause: Cause) {
-        self.memory.wire.note_change(cause);
+        self.wire.note_change(cause);
     }
 
     /// The recording agent cleared these results in place.
     pub(super) fn apply_recorded_clearing(&mut self, blocks: &[u32]) -> Vec<Stub> {
-        let milli = u64::from(self.session.coefficients.tool_result_milli);
+        let milli = u64::from(self.view.session.coefficients.tool_result_milli);
         let tokens = u32::try_from(scale_milli(CLEARED_TEXT_UTF16, milli)).unwrap_or(u32::MAX);
         let mut elided = Vec::new();
-        let revealed = self.revealed;
+        let revealed = self.view.revealed;
         for block in blocks.iter().copied().filter(|b| *b < revealed) {
-            let state = self.memory.states[block as usize];
+            let state = self.view.states[block as usize];
             if !state.has(State::ELIDED) && !state.has(State::GONE) {
                 self.set_state(block, State::ELIDED);
                 elided.push(Stub { block, tokens, utf16: 0, server: false });
@@ -481,9 +475,9 @@ impl<'s> Context<'s> {
 
     /// Tools or system prompt become others.
     pub fn change_prefix(&mut self, prefix: Prefix, cause: Cause) {
-        self.raw_tokens = self.raw_tokens + prefix.tokens() - self.prefix.tokens();
+        self.view.raw_tokens = self.view.raw_tokens + prefix.tokens() - self.prefix.tokens();
         self.prefix = prefix;
-        self.memory.wire.note_change(cause);
+        self.wire.note_change(cause);
         self.rebuild_head();
     }
 }

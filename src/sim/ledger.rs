@@ -46,7 +46,7 @@ pub struct Ledger {
 
 impl Ledger {
     pub(super) fn note(&mut self, context: &Context<'_>, change: Change) {
-        self.entries.push(Entry { revealed: context.revealed, change });
+        self.entries.push(Entry { revealed: context.view.revealed, change });
     }
 
     pub(super) fn note_stored(&mut self, stored: Stored) {
@@ -60,17 +60,17 @@ impl Ledger {
             self.reveal_to(&mut context, entry.revealed);
             context.replay(&entry.change);
         }
-        self.reveal_to(&mut context, live.revealed);
-        for step in &live.memory.answered {
+        self.reveal_to(&mut context, live.view.revealed);
+        for step in &live.view.answered {
             let i = *step as usize;
-            context.answered(*step, live.memory.usage_totals[i], live.memory.usage_digits[i]);
+            context.answered(*step, live.view.usage_totals[i], live.view.usage_digits[i]);
         }
-        context.memory.wire.adopt(&live.memory.wire);
+        context.wire.adopt(&live.wire);
         context
     }
 
     fn reveal_to(&self, context: &mut Context<'_>, revealed: u32) {
-        for block in context.revealed..revealed {
+        for block in context.view.revealed..revealed {
             context.reveal_block(block);
             if let Ok(i) = self.stored.binary_search_by_key(&block, |s| s.block) {
                 context.restore_stored(self.stored[i]);
@@ -140,7 +140,7 @@ impl Context<'_> {
                 if let Some(range) = withhold.clone() {
                     self.withhold(range);
                 }
-                self.resend_from(first.unwrap_or(self.revealed), Cause::PrefixRule);
+                self.resend_from(first.unwrap_or(self.view.revealed), Cause::PrefixRule);
             }
             Change::Restore { blocks } => self.apply_restore(blocks),
             Change::Compaction { fold_to, summary, withhold_kept } => {

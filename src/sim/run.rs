@@ -174,13 +174,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     fn offload(&mut self, block: u32) {
         for rule in 0..self.policy.rule_count() {
-            let Some(plan) = self.policy.at_tool_result(rule, &self.context.view(), block) else { continue };
+            let Some(plan) = self.policy.at_tool_result(rule, self.context.view(), block) else { continue };
             match self.context.apply_offload(&plan) {
                 Ok(stored) => {
                     if let Some(ledger) = &mut self.ledger {
                         ledger.note_stored(stored);
                     }
-                    self.log.offload(self.policy.rule_id(rule), &self.context.view(), &stored);
+                    self.log.offload(self.policy.rule_id(rule), self.context.view(), &stored);
                 }
                 Err(broken) => self.log.violation(self.policy.rule_id(rule), broken.0),
             }
@@ -190,7 +190,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     fn ask_policy(&mut self, manual: bool) {
         for rule in 0..self.policy.rule_count() {
-            let Some(plan) = self.policy.at_request(rule, &self.context.view(), manual) else { continue };
+            let Some(plan) = self.policy.at_request(rule, self.context.view(), manual) else { continue };
             let id = self.policy.rule_id(rule).to_owned();
             match plan {
                 Plan::Offload(_) => {

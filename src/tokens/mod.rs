@@ -1,4 +1,4 @@
-//! Tokens from characters: coefficients per class and tokenizer generation (spec/decisions.md 11).
+//! Tokens from characters: coefficients per class and tokenizer generation (docs/decisions.md 11).
 //!
 //! Money and tokens are integers, so coefficients are milli-tokens per character and every product is
 //! rounded half up.
@@ -43,7 +43,7 @@ pub const SIGNATURE_MILLI: u32 = 275;
 
 impl Tokenizer {
     /// Tokenizer of a model by its id as recorded. Unknown ids are taken for the newer generation
-    /// (spec/decisions.md 11).
+    /// (docs/decisions.md 11).
     pub fn of_model(id: &str) -> Tokenizer {
         generation::tokenizer(id)
     }
@@ -85,7 +85,7 @@ impl Tokenizer {
 }
 
 /// The ratio by which a token count grows from one tokenizer to another, as a fraction. Between the
-/// Claude generations 13/10 (spec/decisions.md 12); to and from OpenAI the ratio of the text
+/// Claude generations 13/10 (docs/decisions.md 12); to and from OpenAI the ratio of the text
 /// coefficients, for want of a measurement.
 pub fn conversion_ratio(from: Tokenizer, to: Tokenizer) -> (u64, u64) {
     use Tokenizer::{ClaudeNewer, ClaudeOlder, Openai};
@@ -101,7 +101,7 @@ pub fn conversion_ratio(from: Tokenizer, to: Tokenizer) -> (u64, u64) {
 }
 
 /// Tokens of an image: `min(1600, ceil(w × h / 750))`, 1,500 where the size is not known
-/// (spec/decisions.md 5).
+/// (docs/decisions.md 5).
 pub fn image_tokens(size_px: Option<(u32, u32)>) -> u32 {
     const MAX: u64 = 1_600;
     match size_px {

@@ -9,7 +9,7 @@ use crate::usage::Usage;
 /// One recorded session.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
-    /// Name of the recording format, as in `ctxsim formats` (`claude-code`, ...).
+    /// Name of the recording format, as in `ctxsim formats`.
     pub format: &'static str,
     /// Program that made the recording.
     pub agent: String,

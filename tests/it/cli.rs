@@ -50,6 +50,35 @@ fn unknown_names_suggest_the_nearest_and_end_with_2() {
 }
 
 #[test]
+fn a_missing_file_is_named_with_one_reason() {
+    let dir = one_session();
+    let output = run(dir.path(), ["policies", "--check", "gone.toml"]);
+    assert_eq!(code(&output), 2);
+    assert_eq!(stderr(&output).matches("gone.toml").count(), 1);
+    assert_eq!(stderr(&output).matches("os error").count(), 1, "{}", stderr(&output));
+}
+
+#[test]
+fn a_check_finds_slips_in_rules_that_are_off_by_default() {
+    let dir = one_session();
+    let policy = |rule: &str| {
+        format!(
+            "name = 'x'\nversion = '1'\nsummary = 's'\n[cache]\nttl = '5m'\nmarkers = ['system']\n[params]\n\
+             mode = {{ default = 'off', choices = ['off', 'on'], doc = 'd' }}\n\
+             [[rule]]\nid = 'edit'\nat = 'request'\nif = [{{ param = 'mode', is = ['on'] }}]\n\
+             when = [{{ of = 'tool_results', unit = 'utf16', over = {rule} }}]\n\
+             select = {{ tool_results = {{}} }}\nstub = {{ fixed = 10 }}\n"
+        )
+    };
+    for (over, expected) in [("100", 0), ("'$most'", 2)] {
+        fs::write(dir.path().join("p.toml"), policy(over)).expect("writable");
+        let output = run(dir.path(), ["policies", "--check", "p.toml"]);
+        assert_eq!(code(&output), expected, "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains("there is no parameter `most`"), expected == 2);
+    }
+}
+
+#[test]
 fn inputs_that_cannot_be_read() {
     let dir = one_session();
     fs::write(dir.path().join("bad.jsonl"), "not a recording\n").expect("writable");

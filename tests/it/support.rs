@@ -61,9 +61,12 @@ pub fn recording(session: &str, model: &str, requests: u64, chars: usize) -> Str
             ),
         };
         let write = prompt - read;
+        let usage = format!(
+            r#"{{"input_tokens":0,"cache_read_input_tokens":{read},"cache_creation_input_tokens":{write},"cache_creation":{{"ephemeral_5m_input_tokens":{write},"ephemeral_1h_input_tokens":0}},"output_tokens":60}}"#
+        );
         let _ = writeln!(
             out,
-            r#"{{"type":"assistant","uuid":"{uuid}","parentUuid":{before},"sessionId":"{session}","version":"2.1.0","requestId":"req_{session}_{i}","timestamp":"{}","message":{{"id":"msg_{session}_{i}","type":"message","role":"assistant","model":"{model}","content":[{content}],"stop_reason":"tool_use","usage":{{"input_tokens":0,"cache_read_input_tokens":{read},"cache_creation_input_tokens":{write},"cache_creation":{{"ephemeral_5m_input_tokens":{write},"ephemeral_1h_input_tokens":0}},"output_tokens":60}}}}}}"#,
+            r#"{{"type":"assistant","uuid":"{uuid}","parentUuid":{before},"sessionId":"{session}","version":"2.1.0","requestId":"req_{session}_{i}","timestamp":"{}","message":{{"id":"msg_{session}_{i}","type":"message","role":"assistant","model":"{model}","content":[{content}],"stop_reason":"tool_use","usage":{usage}}}}}"#,
             time(at_s)
         );
         read = prompt;

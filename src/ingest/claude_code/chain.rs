@@ -4,6 +4,8 @@
 //! lines with its id are merged into it, wherever they are: so results that were written between
 //! them (tools start while the message still streams) come to lie behind it, in the next request.
 
+#![expect(clippy::disallowed_types, reason = "looked up by id and never walked through")]
+
 use std::collections::{HashMap, HashSet};
 
 use xxhash_rust::xxh3::xxh3_64;

@@ -64,7 +64,7 @@ impl<T> Default for List<T> {
     }
 }
 
-/// Counts above this are no counts (spec/decisions.md 30).
+/// Counts above this are no counts (docs/decisions.md 30).
 pub const MAX_TOKENS: u64 = 1_000_000_000;
 
 impl Count {

@@ -10,6 +10,8 @@
 //! summary. Content that the client sends without recording it is missing from the inputs, and shows
 //! only in the recorded prompt totals. Going back to a branch that was left before is not followed.
 
+#![expect(clippy::disallowed_types, reason = "looked up by id and never walked through")]
+
 mod attachment;
 mod chain;
 mod content;

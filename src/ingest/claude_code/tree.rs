@@ -4,6 +4,8 @@
 //! the main chain; the tree only tells whether a request has the response before it among its
 //! ancestors. If not, the user went back to the last response that is (spec/formats.md section 1).
 
+#![expect(clippy::disallowed_types, reason = "looked up by id; walked through only to count")]
+
 use std::collections::{BTreeSet, HashMap};
 
 use super::chain::Key;

@@ -1,5 +1,7 @@
 //! Blocks, steps and events in the order in which a client would send them.
 
+#![expect(clippy::disallowed_types, reason = "looked up by name or id and never walked through")]
+
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -13,8 +15,8 @@ use crate::transcript::{self, Content, Entry, Input, Response, Transcript};
 use super::measure::{self, Measured, Size, clamp};
 use super::times::StepTimes;
 
-/// UTF-16 units of a result that stands for the missing one of an interrupted call: the size of
-/// Arcturn's own abort notice (spec/arcturn-octo.md section 1), all ASCII on one line.
+/// UTF-16 units of a result that stands for the missing one of an interrupted call: the size of a client's
+/// own notice of the abort, all ASCII on one line.
 pub const SYNTHETIC_RESULT_UTF16: u32 = 20;
 
 /// What calibration needs of a block besides its row.
@@ -279,7 +281,7 @@ impl<'t> Builder<'t> {
         });
     }
 
-    /// Writes the pending input: results first (spec/decisions.md 1), then text and images.
+    /// Writes the pending input: results first (docs/decisions.md 1), then text and images.
     fn flush_input(&mut self) -> Range<u32> {
         self.answer_open_calls();
         let start = self.draft.next_block();
@@ -339,7 +341,7 @@ impl<'t> Builder<'t> {
                     let measured = measure::text(BlockKind::AssistantText, text, self.key);
                     self.draft.push(measured, message, NONE, NONE);
                 }
-                // Unsigned thinking is never sent (spec/decisions.md 1).
+                // Unsigned thinking is never sent (docs/decisions.md 1).
                 Content::Thinking { signature_chars: 0, redacted: false, .. } => {}
                 Content::Thinking { text, signature_chars, redacted } => {
                     let measured = measure::thinking(text, *signature_chars, *redacted, self.key);

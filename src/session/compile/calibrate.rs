@@ -1,4 +1,4 @@
-//! Tokens of every block, scaled to what the recording was billed for (spec/decisions.md 11).
+//! Tokens of every block, scaled to what the recording was billed for (docs/decisions.md 11).
 //!
 //! The walk keeps the prompt as a client without a strategy would send it and the provider would count
 //! it: earlier thinking is stripped at a human turn where the model keeps only the current turn. At each

@@ -1,4 +1,4 @@
-//! Coefficients of one recording (spec/decisions.md 11).
+//! Coefficients of one recording (docs/decisions.md 11).
 //!
 //! Kept simple and in integers: for each class, over the steps in which the class makes up most of what
 //! is new, the coefficient of the tokenizer generation is multiplied by recorded ÷ estimated tokens.

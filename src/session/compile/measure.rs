@@ -124,9 +124,8 @@ pub(super) const HIDDEN_TAG: u8 = 8;
 /// Tag of prefix blocks whose text the recording has.
 pub(super) const PREFIX_TAG: u8 = 9;
 
-/// Lengths of a call id: as it is, and as part of a file name (spec/arcturn-octo.md section 2: runs of
-/// characters outside `[A-Za-z0-9._-]` become one `-`, those at the ends go, at most 80, `unknown` if
-/// nothing is left).
+/// Lengths of a call id: as it is, and as part of a file name (runs of characters outside
+/// `[A-Za-z0-9._-]` become one `-`, those at the ends go, at most 80, `unknown` if nothing is left).
 pub(super) fn call_id(id: &str) -> Call {
     let mut safe = String::with_capacity(id.len());
     for c in id.chars() {

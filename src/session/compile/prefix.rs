@@ -1,5 +1,5 @@
 //! The hidden prefix: what stands in front of the conversation and is in no recording
-//! (spec/decisions.md 4).
+//! (docs/decisions.md 4).
 
 use crate::session::{Prefix, PrefixBlock, Step};
 use crate::tokens::{Coefficients, apportion, scale_milli, scale_ratio};

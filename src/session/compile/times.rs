@@ -1,4 +1,4 @@
-//! When requests start and how long they take (spec/decisions.md 9).
+//! When requests start and how long they take (docs/decisions.md 9).
 
 use crate::session::Step;
 

@@ -263,6 +263,14 @@ impl Naive {
         Ok(false)
     }
 
+    fn lookback(&self) -> usize {
+        match self.fault {
+            Fault::LookbackOneLess => 19,
+            Fault::LookbackOneMore => 21,
+            _ => 20,
+        }
+    }
+
     fn cache(
         &mut self,
         rules: &Rules,
@@ -272,11 +280,7 @@ impl Naive {
         total: u64,
     ) -> Usage {
         let at = request.at_ms;
-        let lookback = match self.fault {
-            Fault::LookbackOneLess => 19,
-            Fault::LookbackOneMore => 21,
-            _ => 20,
-        };
+        let lookback = self.lookback();
         let slack = match self.fault {
             Fault::ExpiryOneEarly => -1,
             Fault::ExpiryOneLate => 1,

@@ -5,6 +5,7 @@ mod client;
 mod compare;
 mod conversation;
 mod grammar;
+mod offload;
 mod policy;
 mod provider;
 mod requests;
