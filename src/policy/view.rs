@@ -100,7 +100,8 @@ pub struct View<'s> {
     pub usage_digits: Vec<u8>,
     /// UTF-16 units of all live results as stored, base64 of images included.
     pub tool_results_utf16: u64,
-    /// Prompt tokens of the raw request: prefix, summary and live blocks as stored.
+    /// Prompt tokens of the request as the client sends it: its own stubs count, what the provider edits
+    /// does not.
     pub raw_tokens: u64,
     /// Grows whenever blocks leave the history.
     pub epoch: u32,
@@ -178,8 +179,12 @@ impl View<'_> {
         let i = block as usize;
         let is_error = blocks.flags[i].has(Flags::ERROR);
         let mut size = law.tool_result(self.call_id_utf16(block), self.tool_name_utf16(block), is_error);
+        let parts = self.session.parts_of(block);
+        let (texts, images) = parts.map_or((1, 0), |p| (p.texts, p.images));
         size = match self.stored_of(block) {
-            None => size.text(u64::from(blocks.json_utf16[i])),
+            None if texts == 0 && images > 0 => size,
+            // The text of all parts is counted with the first.
+            None => (1..texts).fold(size.text(u64::from(blocks.json_utf16[i])), |size, _| size.text(0)),
             Some(s) => size.text(u64::from(s.json_utf16)).offload_details(
                 u64::from(s.path_utf16),
                 [
@@ -190,8 +195,10 @@ impl View<'_> {
                 ],
             ),
         };
-        match self.session.parts_of(block) {
-            Some(parts) if parts.images > 0 => size.image(u64::from(parts.image_base64_chars)),
+        match parts {
+            Some(parts) if images > 0 => {
+                (1..images).fold(size.image(u64::from(parts.image_base64_chars)), |size, _| size.image(0))
+            }
             _ => size,
         }
     }

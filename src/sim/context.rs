@@ -243,6 +243,31 @@ impl<'s> Context<'s> {
         }
     }
 
+    /// Tokens of a block as the client sends it: a stub of its own counts, a provider's does not.
+    fn client_tokens(&self, block: u32) -> u64 {
+        let i = block as usize;
+        if self.view.states[i].has(State::ELIDED) {
+            let stub = self.stubs.binary_search_by_key(&block, |s| s.block);
+            if let Some(stub) = stub.ok().map(|at| self.stubs[at]).filter(|s| !s.server) {
+                return u64::from(stub.tokens);
+            }
+        }
+        let stored_tokens = self.view.stored_of(block).map(|s| s.tokens);
+        u64::from(stored_tokens.unwrap_or(self.view.session.blocks.tokens[i]))
+    }
+
+    /// Puts stubs in the place of results.
+    pub(super) fn elide(&mut self, stubs: &[Stub]) {
+        for stub in stubs {
+            if !stub.server {
+                let before = self.client_tokens(stub.block);
+                self.view.raw_tokens = self.view.raw_tokens + u64::from(stub.tokens) - before;
+            }
+            self.set_state(stub.block, State::ELIDED);
+        }
+        self.add_stubs(stubs);
+    }
+
     /// Stubs come in ascending order; only those of another rule may fall between.
     pub(super) fn add_stubs(&mut self, new: &[Stub]) {
         let in_order =
@@ -277,7 +302,6 @@ impl<'s> Context<'s> {
                 StubTokens::Tokens(n) => (*n, 0),
             };
             let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-            self.set_state(*block, State::ELIDED);
             elided.push(Stub {
                 block: *block,
                 tokens: narrow(tokens),
@@ -285,7 +309,7 @@ impl<'s> Context<'s> {
                 server: plan.server,
             });
         }
-        self.add_stubs(&elided);
+        self.elide(&elided);
         let withheld = plan.withhold.clone().map_or(0, |range| self.withhold(range).0);
         let first = plan.stubs.iter().map(|(b, _)| *b).chain(plan.withhold.clone().map(|r| r.start)).min();
         self.resend_from(first.unwrap_or(self.view.revealed), Cause::PrefixRule);
@@ -295,7 +319,9 @@ impl<'s> Context<'s> {
     /// Sends results in full again.
     pub fn apply_restore(&mut self, blocks: &[u32]) {
         for block in blocks {
+            let before = self.client_tokens(*block);
             self.view.states[*block as usize].0 &= !State::ELIDED.0;
+            self.view.raw_tokens = self.view.raw_tokens + self.client_tokens(*block) - before;
         }
         self.stubs.retain(|s| !blocks.contains(&s.block));
         if let Some(first) = blocks.iter().min() {
@@ -379,11 +405,8 @@ impl<'s> Context<'s> {
             if state.has(State::GONE) {
                 continue;
             }
-            let (tokens, utf16) = {
-                let view = &self.view;
-                let tokens = view.stored_of(block).map_or(self.view.session.blocks.tokens[i], |s| s.tokens);
-                (u64::from(tokens), view.result_utf16(block))
-            };
+            let tokens = self.client_tokens(block);
+            let utf16 = self.view.result_utf16(block);
             if !state.has(State::WITHHELD) {
                 self.view.raw_tokens -= tokens;
             }
@@ -443,7 +466,7 @@ impl<'s> Context<'s> {
                 elided.push(Stub { block, tokens, utf16: 0, server: false });
             }
         }
-        self.add_stubs(&elided);
+        self.elide(&elided);
         if let Some(first) = elided.iter().map(|s| s.block).min() {
             self.resend_from(first, Cause::PrefixRule);
         }

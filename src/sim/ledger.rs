@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::context::{Context, Memory, Stub};
 use crate::cause::Cause;
-use crate::policy::view::{State, Stored, SummaryMessage};
+use crate::policy::view::{Stored, SummaryMessage};
 use crate::session::{Prefix, Session};
 
 /// One entry, made when `revealed` blocks were in the history.
@@ -135,10 +135,7 @@ impl Context<'_> {
     fn replay(&mut self, change: &Change) {
         match change {
             Change::Pass { elided, withhold } => {
-                for stub in elided {
-                    self.view.states[stub.block as usize].0 |= State::ELIDED.0;
-                }
-                self.add_stubs(elided);
+                self.elide(elided);
                 let first = elided.iter().map(|s| s.block).chain(withhold.as_ref().map(|r| r.start)).min();
                 if let Some(range) = withhold.clone() {
                     self.withhold(range);

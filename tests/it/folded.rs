@@ -117,3 +117,16 @@ fn what_the_provider_clears_never_breaks_the_binding() {
     assert!(cleared_an_offloaded_result);
     assert_eq!(of("on"), of("off"));
 }
+
+#[test]
+fn the_provider_compacts_by_what_it_is_sent_and_not_by_what_the_client_stores() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let file = dir.path().join("s.trace.jsonl");
+    std::fs::write(&file, ten_calls(false)).expect("writable");
+    // Ten results come to 54,000 tokens, seven of them as stubs to 16,600: below the floor of 50,000.
+    let server = "arcturn:compaction.shape=server,compaction.reserveTokens=1000000";
+    let compactions =
+        |more: &str| cell(dir.path(), &file, &format!("{server},{more}"))["compactions"].clone();
+    assert_eq!(compactions("contextEditing.enabled=false"), 1);
+    assert_eq!(compactions("contextEditing.enabled=true,minCharsPerPass=20000"), 0);
+}
