@@ -9,23 +9,24 @@ use ctxsim::session::Session;
 use ctxsim::sim::{NoRecorder, RunOptions, Scratch, run};
 
 fn session(requests: u32, result_utf16: u32, result_tokens: u32) -> Session {
-    ConstantGrowth {
+    let growth = ConstantGrowth {
         requests,
-        calls_per_request: 2,
+        text_tokens: 20,
+        reminder_tokens: 20,
         result_utf16,
         result_tokens,
         ..ConstantGrowth::default()
-    }
-    .session()
+    };
+    growth.session()
 }
 
 fn bench(c: &mut Criterion) {
     let models = Models::builtin().expect("the built-in models are well-formed");
     let model = models.get("claude-opus-5-5").expect("it is in the table");
     let mut group = c.benchmark_group("sim::run");
-    // `none`: 40 thinking + 2 × 20 call + 2 × 50 result = 180 new tokens a request. `arcturn`: two results
-    // of 2,000 characters a request.
-    for (policy, utf16, tokens) in [("none", 150, 50), ("arcturn:compaction.enabled=false", 2_000, 900)] {
+    // Thinking 40, text 20, call 20, result 80 and reminder 20: 180 new tokens a request for `none`; for
+    // `arcturn` one result of 4,000 characters.
+    for (policy, utf16, tokens) in [("none", 240, 80), ("arcturn:compaction.enabled=false", 4_000, 1_800)] {
         let spec: PolicySpec = policy.parse().expect("a preset");
         let strategy = spec.load(&[], &[]).and_then(|p| p.strategy(model, &models)).expect("a strategy");
         for requests in [500, 5_000] {

@@ -1,6 +1,7 @@
 //! From what was typed to what it means; everything that can be wrong is found here, before any work.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ctxsim::config::agents;
 use ctxsim::policy::{ParamValue, PolicyConfig, PolicySpec};
@@ -47,13 +48,14 @@ impl Replay {
         let price_date = args.price_date.as_deref().map(str::parse).transpose()?;
         let replay = Replay {
             policies: resolve_policies(args)?,
-            models,
-            model_ids,
             options: RunOptions {
                 account: account(args.account),
                 on_binding_error: args.on_binding_error.map(binding_error),
+                model_changes: model_ids.is_empty().then(|| Arc::new(models.clone())),
                 ..RunOptions::default()
             },
+            models,
+            model_ids,
             seed: args.seed,
             account: match args.account {
                 AccountKind::Enforced => "enforced",

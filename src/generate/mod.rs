@@ -6,8 +6,8 @@ use crate::session::{
 };
 use crate::tokens::Tokenizer;
 
-/// A session that grows by the same amount at every request: one thinking block, then tool calls whose
-/// results come with the next request. What closed forms and benchmarks are checked on.
+/// A session that grows by the same amount at every request: thinking, text and tool calls, whose results
+/// come with the next request, followed by an injected reminder. Blocks of 0 tokens are left out. What closed forms and benchmarks are checked on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConstantGrowth {
     pub requests: u32,
@@ -18,7 +18,11 @@ pub struct ConstantGrowth {
     pub system_tokens: u32,
     pub prompt_tokens: u32,
     pub thinking_tokens: u32,
+    /// Text before the calls.
+    pub text_tokens: u32,
     pub call_tokens: u32,
+    /// Injected behind the results.
+    pub reminder_tokens: u32,
     pub result_tokens: u32,
     /// UTF-16 units of each result.
     pub result_utf16: u32,
@@ -37,7 +41,9 @@ impl Default for ConstantGrowth {
             system_tokens: 3_000,
             prompt_tokens: 200,
             thinking_tokens: 40,
+            text_tokens: 0,
             call_tokens: 20,
+            reminder_tokens: 0,
             result_tokens: 100,
             result_utf16: 300,
             model: "claude-opus-5-5".to_owned(),
@@ -84,7 +90,9 @@ impl ConstantGrowth {
                 start_ms: Some(i64::from(request) * i64::from(self.gap_ms)),
                 duration_ms: 1_000,
                 tail_tokens: 0,
-                output_tokens: self.thinking_tokens + self.calls_per_request * self.call_tokens,
+                output_tokens: self.thinking_tokens
+                    + self.text_tokens
+                    + self.calls_per_request * self.call_tokens,
                 human_turn: request == 0,
                 recorded: None,
             });
@@ -111,6 +119,13 @@ impl ConstantGrowth {
             push(session, block);
             *message += 1;
         }
+        if start > 0 && self.reminder_tokens > 0 {
+            let mut block =
+                row(BlockKind::UserText, *message, self.reminder_tokens, self.reminder_tokens * 3);
+            block.flags = Flags::INJECTED;
+            push(session, block);
+            *message += 1;
+        }
         start..len(session)
     }
 
@@ -119,6 +134,9 @@ impl ConstantGrowth {
         let mut thinking = row(BlockKind::Thinking, message, self.thinking_tokens, self.thinking_tokens * 3);
         thinking.flags = Flags::SIGNED;
         push(session, thinking);
+        if self.text_tokens > 0 {
+            push(session, row(BlockKind::AssistantText, message, self.text_tokens, self.text_tokens * 3));
+        }
         let first_call = u32::try_from(session.calls.len()).unwrap_or(u32::MAX);
         for call in first_call..first_call + self.calls_per_request {
             session.calls.push(Call { id_utf16: 30, safe_utf16: 30 });

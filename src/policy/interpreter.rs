@@ -139,7 +139,7 @@ fn decide_offload(
     }
     let kept = excerpt(chars, offload.keep_head, offload.keep_tail);
     let lines = u64::from(blocks.lines[i]);
-    let (safe_tool, safe_call) = safe_names(view.session, result);
+    let (safe_tool, safe_call) = safe_names(view, result);
     let path_utf16 = offload.path.utf16(safe_tool, safe_call);
     let facts = Facts {
         tool_utf16: view.tool_name_utf16(result),
@@ -163,11 +163,10 @@ fn decide_offload(
     })
 }
 
-fn safe_names(session: &Session, result: u32) -> (u64, u64) {
-    let i = result as usize;
-    let tool = session.tools.get(session.blocks.tool[i] as usize).map_or("", |t| t.name.as_str());
-    let call = session.calls.get(session.blocks.call[i] as usize).map_or(7, |c| u64::from(c.safe_utf16));
-    (super::laws::safe_name(tool).len() as u64, call)
+/// File-name lengths of a result's tool and call; without a call, that of `unknown`.
+fn safe_names(view: &View<'_>, result: u32) -> (u64, u64) {
+    let call = view.session.calls.get(view.session.blocks.call[result as usize] as usize);
+    (u64::from(view.tool_name(result).safe_utf16), call.map_or(7, |c| u64::from(c.safe_utf16)))
 }
 
 impl RuleState {
@@ -268,7 +267,7 @@ pub fn stub_for(stub: &StubRule, view: &View<'_>, block: u32) -> Option<(StubTok
         StubSize::Law(law) => {
             let facts = Facts {
                 tool_utf16: view.tool_name_utf16(block),
-                tool_json_utf16: tool_json_utf16(view.session, block),
+                tool_json_utf16: u64::from(view.tool_name(block).json_utf16),
                 path_utf16: view.stored_of(block).map_or(0, |s| u64::from(s.path_utf16)),
                 chars,
                 bytes: u64::from(view.session.blocks.bytes[i]),
@@ -281,12 +280,6 @@ pub fn stub_for(stub: &StubRule, view: &View<'_>, block: u32) -> Option<(StubTok
             Some((StubTokens::Utf16(utf16), saved))
         }
     }
-}
-
-fn tool_json_utf16(session: &Session, block: u32) -> u64 {
-    let name =
-        session.tools.get(session.blocks.tool[block as usize] as usize).map_or("", |t| t.name.as_str());
-    2 + crate::session::compile::json_utf16(name)
 }
 
 fn decide_summary<'p>(

@@ -2,6 +2,8 @@
 //! it reported.
 
 use crate::policy::estimate::{EstimateLaw, MessageSize};
+use crate::policy::laws::safe_name;
+use crate::session::compile::json_utf16;
 use crate::session::{BlockKind, Flags, Session};
 
 /// What has happened to a block.
@@ -47,6 +49,27 @@ pub struct SummaryMessage {
     pub hash: u64,
 }
 
+/// Length of a tool's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NameSize {
+    pub utf16: u32,
+    /// As a JSON string, quotes included.
+    pub json_utf16: u32,
+    /// Made safe as part of a file name.
+    pub safe_utf16: u32,
+}
+
+impl NameSize {
+    pub fn of(name: &str) -> NameSize {
+        let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        NameSize {
+            utf16: narrow(name.encode_utf16().count()),
+            json_utf16: u32::try_from(2 + json_utf16(name)).unwrap_or(u32::MAX),
+            safe_utf16: narrow(safe_name(name).len()),
+        }
+    }
+}
+
 /// Usage of the last answered request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastUsage {
@@ -83,8 +106,8 @@ pub struct View<'a> {
     pub epoch: u32,
     /// UTF-16 units of the model's id.
     pub model_id_utf16: u64,
-    /// UTF-16 units of the name of each of the session's tools.
-    pub tool_utf16: &'a [u32],
+    /// Of the name of each of the session's tools.
+    pub tool_names: &'a [NameSize],
 }
 
 impl<'a> View<'a> {
@@ -188,9 +211,14 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Length of the name of a call's or result's tool.
+    pub fn tool_name(&self, block: u32) -> NameSize {
+        self.tool_names.get(self.session.blocks.tool[block as usize] as usize).copied().unwrap_or_default()
+    }
+
     /// UTF-16 units of the name of a call's or result's tool.
     pub fn tool_name_utf16(&self, block: u32) -> u64 {
-        self.tool_utf16.get(self.session.blocks.tool[block as usize] as usize).map_or(0, |n| u64::from(*n))
+        u64::from(self.tool_name(block).utf16)
     }
 
     fn call_id_utf16(&self, block: u32) -> u64 {

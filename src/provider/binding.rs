@@ -215,6 +215,12 @@ impl Records {
         }
     }
 
+    /// Forgets the thinking that `is_stale` names: it is bound anew where it appears next.
+    pub(crate) fn forget(&mut self, is_stale: impl Fn(u32) -> bool) {
+        self.list.retain(|(id, _)| !is_stale(*id));
+        self.cursor = 0;
+    }
+
     /// Undoes a lesson.
     pub(crate) fn unlearn(&mut self, id: u32, lesson: Lesson) {
         let Ok(at) = self.find(id) else { return };

@@ -49,6 +49,16 @@ struct Scratch {
     open_calls: Vec<(u32, usize)>,
 }
 
+/// Buffers of a provider, to be used again by the next.
+#[derive(Debug, Default)]
+pub struct Memory {
+    path: Path,
+    aside: Path,
+    store: Store,
+    records: Records,
+    scratch: Scratch,
+}
+
 /// One conversation with the provider, and the cache of its organisation.
 #[derive(Debug)]
 pub struct Provider<'m> {
@@ -70,19 +80,33 @@ pub struct Provider<'m> {
 impl<'m> Provider<'m> {
     /// An empty cache, nothing sent yet. A model whose cache is not simulated caches nothing.
     pub fn new(model: &'m ModelSpec, account: Account) -> Provider<'m> {
-        Provider {
+        Provider::with_memory(model, account, Memory::default())
+    }
+
+    /// As [`Provider::new`], in the buffers of an earlier provider.
+    pub fn with_memory(model: &'m ModelSpec, account: Account, memory: Memory) -> Provider<'m> {
+        let Memory { path, aside, store, records, scratch } = memory;
+        let mut provider = Provider {
             model,
             account,
-            producers: vec![model],
+            producers: Vec::new(),
             producer: 0,
-            path: Path::default(),
-            aside: Path::default(),
-            store: Store::default(),
-            records: Records::default(),
+            path,
+            aside,
+            store,
+            records,
             attribution: Attribution::default(),
             served: None,
-            scratch: Scratch::default(),
-        }
+            scratch,
+        };
+        provider.reset(model, account);
+        provider
+    }
+
+    /// The buffers, for another provider.
+    pub fn into_memory(self) -> Memory {
+        let Provider { path, aside, store, records, scratch, .. } = self;
+        Memory { path, aside, store, records, scratch }
     }
 
     /// Empties cache and conversation for another run, keeping allocations.
@@ -189,6 +213,12 @@ impl<'m> Provider<'m> {
             self.records.announce(id, place, self.producer);
             place.predecessor = id;
         }
+    }
+
+    /// Thinking that `is_stale` names is bound anew where it appears next. For a history that a recording
+    /// changed without saying how: what stays in it cannot be held against the unknown change.
+    pub fn forget_bindings(&mut self, is_stale: impl Fn(u32) -> bool) {
+        self.records.forget(is_stale);
     }
 
     /// A request of another conversation of the same organisation (a summarizer call): served from

@@ -12,7 +12,6 @@ use crate::policy::laws::TranscriptLaw;
 use crate::policy::plan::SummarizePlan;
 use crate::policy::strategy::{MarkerPlace, SummaryInput};
 use crate::policy::view::{SummaryMessage, View};
-use crate::provider::price::{Date, Price};
 use crate::provider::{Answer, Marker, ModelSpec, NO_LINK, Provider, Request, SentBlock, SentKind};
 use crate::session::{BlockKind, Flags, Session};
 use crate::tokens::{Tokenizer, scale_milli, scale_ratio};
@@ -26,7 +25,6 @@ pub(super) struct Aside<'a> {
     session: &'a Session,
     strategy: &'a Strategy,
     model: &'a ModelSpec,
-    price_date: Option<Date>,
     plan: &'a SummarizePlan<'a>,
 }
 
@@ -45,14 +43,9 @@ impl<'a> Aside<'a> {
         session: &'a Session,
         strategy: &'a Strategy,
         model: &'a ModelSpec,
-        price_date: Option<Date>,
         plan: &'a SummarizePlan<'a>,
     ) -> Aside<'a> {
-        Aside { session, strategy, model, price_date, plan }
-    }
-
-    fn price<'m>(&self, model: &'m ModelSpec) -> &'m Price {
-        super::run::price_of(model, self.price_date)
+        Aside { session, strategy, model, plan }
     }
 
     /// Makes the call at the instant of `request`. `None`: it was refused.
@@ -82,7 +75,7 @@ impl<'a> Aside<'a> {
         let Answer::Done(done) = answer else { return None };
         let mut usage = done.usage;
         usage.output_tokens = self.output_tokens(usage.prompt_tokens());
-        let cost_pusd = self.price(model).cost(&usage).total();
+        let cost_pusd = super::run::price_of(model).cost(&usage).total();
         let summary = self.summary(usage.output_tokens, model.tokenizer);
         Some(SummaryCall { usage, cost_pusd, summary, sent_conversation })
     }

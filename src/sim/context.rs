@@ -11,7 +11,7 @@ use crate::cause::Cause;
 use crate::policy::plan::{Offload, StubPlan, StubTokens, SummarizePlan};
 use crate::policy::strategy::Keep;
 use crate::policy::summarize::{first_unanswered_user, round_is_open};
-use crate::policy::view::{LastUsage, State, Stored, SummaryMessage, View};
+use crate::policy::view::{LastUsage, NameSize, State, Stored, SummaryMessage, View};
 use crate::session::{BlockKind, Prefix, Session};
 use crate::tokens::{scale_milli, scale_ratio};
 
@@ -38,8 +38,20 @@ pub struct Memory {
     pub(super) answered: Vec<u32>,
     pub(super) usage_digits: Vec<u8>,
     pub(super) usage_totals: Vec<u64>,
-    pub(super) tool_utf16: Vec<u32>,
+    pub(super) tool_names: Vec<NameSize>,
     pub(super) wire: Wire,
+}
+
+impl Memory {
+    /// Stubs come in ascending order; only those of another rule may fall between.
+    pub(super) fn add_stubs(&mut self, new: &[Stub]) {
+        let in_order =
+            self.stubs.last().zip(new.first()).is_none_or(|(last, first)| last.block < first.block);
+        self.stubs.extend(new);
+        if !in_order {
+            self.stubs.sort_unstable_by_key(|s| s.block);
+        }
+    }
 }
 
 /// The client's history.
@@ -72,10 +84,8 @@ impl<'s> Context<'s> {
         memory.usage_digits.resize(session.steps.len(), 4);
         memory.usage_totals.clear();
         memory.usage_totals.resize(session.steps.len(), 0);
-        memory.tool_utf16.clear();
-        memory
-            .tool_utf16
-            .extend(session.tools.iter().map(|t| u32::try_from(t.name.encode_utf16().count()).unwrap_or(0)));
+        memory.tool_names.clear();
+        memory.tool_names.extend(session.tools.iter().map(|t| NameSize::of(&t.name)));
         memory.wire.clear();
         let mut context = Context {
             session,
@@ -116,7 +126,7 @@ impl<'s> Context<'s> {
             last_usage: last.map(|step| LastUsage { total_tokens: usage_totals[step as usize], step }),
             epoch: self.epoch,
             model_id_utf16: self.model_id_utf16,
-            tool_utf16: &self.memory.tool_utf16,
+            tool_names: &self.memory.tool_names,
         }
     }
 
@@ -139,7 +149,8 @@ impl<'s> Context<'s> {
         let blocks = &self.session.blocks;
         self.raw_tokens += u64::from(blocks.tokens[i]);
         if blocks.kind[i] == BlockKind::ToolResult {
-            self.tool_results_utf16 += self.view().result_utf16(block);
+            let images = self.session.parts_of(block).map_or(0, |p| p.image_base64_chars);
+            self.tool_results_utf16 += u64::from(blocks.utf16[i]) + u64::from(images);
         }
     }
 
@@ -164,15 +175,20 @@ impl<'s> Context<'s> {
         if state.has(State::GONE) || state.has(State::WITHHELD) {
             return;
         }
+        let stored_tokens = self.view().stored_of(block).map(|s| s.tokens);
         if state.has(State::ELIDED) {
             if let Ok(i) = self.memory.stubs.binary_search_by_key(&block, |s| s.block) {
                 let stub = self.memory.stubs[i];
-                self.memory.wire.push_stub(self.session, block, stub.tokens, stub.server);
+                if stub.server {
+                    self.memory.wire.push_placeholder(self.session, block, stored_tokens, stub.tokens);
+                } else {
+                    self.memory.wire.push_stub(self.session, block, stub.tokens);
+                }
                 return;
             }
         }
-        match self.view().stored_of(block).map(|s| s.tokens) {
-            Some(tokens) => self.memory.wire.push_stub(self.session, block, tokens, false),
+        match stored_tokens {
+            Some(tokens) => self.memory.wire.push_stub(self.session, block, tokens),
             None => self.memory.wire.push_plain(self.session, block),
         }
     }
@@ -275,8 +291,7 @@ impl<'s> Context<'s> {
                 server: plan.server,
             });
         }
-        self.memory.stubs.extend(&elided);
-        self.memory.stubs.sort_unstable_by_key(|s| s.block);
+        self.memory.add_stubs(&elided);
         let withheld = plan.withhold.clone().map_or(0, |range| self.withhold(range).0);
         let first = plan.stubs.iter().map(|(b, _)| *b).chain(plan.withhold.clone().map(|r| r.start)).min();
         self.resend_from(first.unwrap_or(self.revealed), Cause::PrefixRule);
@@ -384,10 +399,14 @@ impl<'s> Context<'s> {
             self.set_state(block, State::GONE);
         }
         let steps = &self.session.steps;
+        let states = &self.memory.states;
         self.memory.answered.retain(|s| {
-            let start = steps[*s as usize].output.start;
-            !(range.contains(&start)
-                || (range.end == start && steps[*s as usize].output.is_empty() && !range.is_empty()))
+            let output = steps[*s as usize].output.clone();
+            if output.is_empty() {
+                return !range.contains(&output.start) && (range.end != output.start || range.is_empty());
+            }
+            // An answer that only lost its thinking is still one.
+            output.into_iter().any(|block| !states[block as usize].has(State::GONE))
         });
         self.epoch += 1;
     }
@@ -395,10 +414,15 @@ impl<'s> Context<'s> {
     /// The user cleared the history or went back, or a recorded compaction is kept.
     pub fn drop_blocks(&mut self, range: Range<u32>, cause: Cause) {
         let range = range.start..range.end.min(self.revealed);
+        if range.end < self.live_from {
+            return; // All of it is folded already, and a summary stays as it was written.
+        }
         let from_start = range.start <= self.live_from;
+        let folded_too = range.start < self.live_from;
         self.forget(range.start.max(self.live_from)..range.end.max(self.live_from));
         if from_start {
-            self.raw_tokens -= self.summary.take().map_or(0, |s| u64::from(s.tokens));
+            let summary = if folded_too { self.summary.take() } else { None };
+            self.raw_tokens -= summary.map_or(0, |s| u64::from(s.tokens));
             self.live_from = self.live_from.max(range.end);
             self.memory.wire.note_change(cause);
             self.rebuild_head();
@@ -425,8 +449,7 @@ impl<'s> Context<'s> {
                 elided.push(Stub { block, tokens, utf16: 0, server: false });
             }
         }
-        self.memory.stubs.extend(&elided);
-        self.memory.stubs.sort_unstable_by_key(|s| s.block);
+        self.memory.add_stubs(&elided);
         if let Some(first) = elided.iter().map(|s| s.block).min() {
             self.resend_from(first, Cause::PrefixRule);
         }

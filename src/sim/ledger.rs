@@ -138,8 +138,7 @@ impl Context<'_> {
                 for stub in elided {
                     self.memory.states[stub.block as usize].0 |= State::ELIDED.0;
                 }
-                self.memory.stubs.extend(elided);
-                self.memory.stubs.sort_unstable_by_key(|s| s.block);
+                self.memory.add_stubs(elided);
                 let first = elided.iter().map(|s| s.block).chain(withhold.as_ref().map(|r| r.start)).min();
                 if let Some(range) = withhold.clone() {
                     self.withhold(range);

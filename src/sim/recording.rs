@@ -9,7 +9,7 @@ use crate::policy::laws::digits;
 use crate::policy::plan::{StubPlan, SummarizePlan};
 use crate::policy::view::{Stored, View};
 use crate::provider::price::Price;
-use crate::provider::{Done, ModelSpec, Params, Rejection, RejectionKind, Request};
+use crate::provider::{Done, Params, Rejection, RejectionKind, Request};
 use crate::session::{Session, Step};
 use crate::usage::Usage;
 
@@ -61,12 +61,13 @@ impl<'a, R: Recorder> Recording<'a, R> {
     }
 
     /// The request of the present step, its markers and parameters left out.
-    pub(super) fn request<'c>(&self, context: &'c Context<'_>, model: &ModelSpec) -> Request<'c> {
+    pub(super) fn request<'c>(&self, context: &'c Context<'_>) -> Request<'c> {
         let step = self.now();
         let wire = context.wire();
         Request {
             at_ms: step.start_ms.unwrap_or(0),
-            ttft_ms: model.cache.as_ref().map_or(0, |c| c.ttft_ms),
+            // A session's request follows an answer, so what earlier ones wrote can be read.
+            ttft_ms: 0,
             blocks: wire.blocks(),
             changed_from: wire.changed_from(),
             change: wire.change(),
@@ -78,8 +79,8 @@ impl<'a, R: Recorder> Recording<'a, R> {
         }
     }
 
-    /// Books a served request; gives the total and the digits of its usage, as the client stores them.
-    pub(super) fn served(&mut self, done: &Done, estimate_tokens: u64) -> (u64, u8) {
+    /// Books a served request; gives its usage, output included.
+    pub(super) fn served(&mut self, done: &Done, estimate_tokens: u64) -> Usage {
         let step = &self.session.steps[self.step];
         let mut usage = done.usage;
         usage.output_tokens = u64::from(step.output_tokens);
@@ -120,12 +121,17 @@ impl<'a, R: Recorder> Recording<'a, R> {
             compactions: self.compactions,
             rejections: self.rejections,
         });
-        (prompt + usage.output_tokens, usage_digits(&usage))
+        usage
     }
 
     /// Whether per-request output is wanted, and with it the client's estimate.
     pub(super) fn wants_estimate(&self) -> bool {
         self.recorder.wants_events()
+    }
+
+    /// The conversation goes on at another model's prices.
+    pub(super) fn set_price(&mut self, price: &'a Price) {
+        self.price = price;
     }
 
     /// Builds an event only if somebody wants it.
@@ -252,7 +258,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
 }
 
 /// Digits of the four counts a client stores with an answer.
-fn usage_digits(usage: &Usage) -> u8 {
+pub(super) fn usage_digits(usage: &Usage) -> u8 {
     let counts =
         [usage.uncached_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens()];
     u8::try_from(counts.into_iter().map(digits).sum::<u64>()).unwrap_or(u8::MAX)

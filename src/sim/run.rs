@@ -3,20 +3,26 @@
 //! # Divergence from the real API
 //!
 //! Replay is open-loop: outputs are as recorded, no request is added, and re-reads that a stub would have
-//! provoked are not charged (spec/decisions.md 24).
+//! provoked are not charged (spec/decisions.md 24). Where a recorded prompt shrank and the recording does
+//! not say why, the thinking behind the gap is not judged by what was before it.
+
+use std::sync::Arc;
 
 use super::aside::Aside;
 use super::context::{Context, Memory};
 use super::ledger::{Change, Ledger};
-use super::recording::Recording;
+use super::recording::{Recording, usage_digits};
 use super::wire::is_replayable;
 use super::{Recorder, Summary};
 use crate::cause::Cause;
 use crate::policy::interpreter::Interpreter;
 use crate::policy::plan::Plan;
+use crate::policy::strategy::MarkerPlace;
 use crate::policy::{OnBindingError, Policy, Strategy};
-use crate::provider::price::{Date, Price, Rates};
-use crate::provider::{Account, Answer, Marker, ModelSpec, Params, PrefixMismatch, Provider, Request};
+use crate::provider::price::{Price, Rates};
+use crate::provider::{
+    Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, Request, Ttl,
+};
 use crate::session::{BlockKind, DropReason, EventKind, Session};
 use crate::sim::SimEventKind;
 use crate::sim::summary::StopReason;
@@ -28,8 +34,8 @@ pub struct RunOptions {
     pub account: Account,
     /// Override of the strategy's answer to a binding rejection.
     pub on_binding_error: Option<OnBindingError>,
-    /// Date whose prices apply; without one, the model's current price.
-    pub price_date: Option<Date>,
+    /// Models to replay the recording's own model changes with; `None`: the run stays on its model.
+    pub model_changes: Option<Arc<Models>>,
     /// Rebuild the client's history from what it wrote down before every request, as a resume does. It
     /// must change nothing; tests use it.
     pub resume_before_each_request: bool,
@@ -39,6 +45,7 @@ pub struct RunOptions {
 #[derive(Debug, Default)]
 pub struct Scratch {
     memory: Memory,
+    provider: crate::provider::engine::Memory,
     markers: Vec<Marker>,
     thinking: Vec<u32>,
 }
@@ -74,10 +81,10 @@ pub fn run_policy<'p, P: Policy<'p>>(
         policy,
         model,
         context: Context::new(session, strategy.model_id_utf16, memory),
-        provider: Provider::new(model, options.account),
-        log: Recording::new(session, price_of(model, options.price_date), recorder),
+        provider: Provider::with_memory(model, options.account, std::mem::take(&mut scratch.provider)),
+        log: Recording::new(session, price_of(model), recorder),
         ledger: options.resume_before_each_request.then(Ledger::default),
-        price_date: options.price_date,
+        options,
         on_binding_error: options.on_binding_error.unwrap_or(strategy.on_binding_error),
         params: Params { prefix_mismatch: strategy.prefix_mismatch, ..Params::default() },
         markers: std::mem::take(&mut scratch.markers),
@@ -85,8 +92,9 @@ pub fn run_policy<'p, P: Policy<'p>>(
         next_event: 0,
     };
     cell.replay();
-    let Cell { context, log, markers, thinking, .. } = cell;
+    let Cell { context, provider, log, markers, thinking, .. } = cell;
     scratch.memory = context.into_memory();
+    scratch.provider = provider.into_memory();
     scratch.markers = markers;
     scratch.thinking = thinking;
     log.finish()
@@ -102,7 +110,7 @@ struct Cell<'a, 'p, P, R> {
     provider: Provider<'a>,
     log: Recording<'a, R>,
     ledger: Option<Ledger>,
-    price_date: Option<Date>,
+    options: &'a RunOptions,
     on_binding_error: OnBindingError,
     params: Params,
     markers: Vec<Marker>,
@@ -217,14 +225,14 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     }
 
     fn compact(&mut self, id: &str, plan: &crate::policy::plan::SummarizePlan<'_>) {
-        let aside = Aside::new(self.session, self.strategy, self.model, self.price_date, plan);
+        let aside = Aside::new(self.session, self.strategy, self.model, plan);
         self.log.compaction_start(id, plan);
         self.context.wire().markers(&self.strategy.markers, &mut self.markers);
         let request = Request {
             params: self.params,
             markers: &self.markers,
             max_output_tokens: 0,
-            ..self.log.request(&self.context, self.model)
+            ..self.log.request(&self.context)
         };
         let Some(call) = aside.call(&mut self.provider, &self.context, &request) else {
             self.log.event(|| SimEventKind::Notice {
@@ -252,16 +260,16 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let mut retried = false;
         loop {
             self.context.wire().markers(&self.strategy.markers, &mut self.markers);
-            let request = Request {
-                params: self.params,
-                markers: &self.markers,
-                ..self.log.request(&self.context, self.model)
-            };
+            let request =
+                Request { params: self.params, markers: &self.markers, ..self.log.request(&self.context) };
             match self.provider.send(&request) {
                 Answer::Done(done) => {
                     let estimate = self.log.wants_estimate().then(|| self.estimate());
-                    let (total, digits) = self.log.served(&done, estimate.flatten().unwrap_or(0));
+                    let usage = self.log.served(&done, estimate.flatten().unwrap_or(0));
                     self.context.mark_sent();
+                    // Only an estimate reads the digits a client stores.
+                    let digits = if self.strategy.estimate.is_some() { usage_digits(&usage) } else { 0 };
+                    let total = usage.prompt_tokens() + usage.output_tokens;
                     self.context.answered(u32::try_from(step).unwrap_or(u32::MAX), total, digits);
                     return Ok(());
                 }
@@ -318,6 +326,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     DropReason::Unexplained => Cause::PrefixUnknown,
                 };
                 self.context.drop_blocks(*from..*to, cause);
+                if *reason == DropReason::Unexplained {
+                    self.provider.forget_bindings(|block| block >= *from);
+                }
                 self.note(Change::Dropped { range: *from..*to, cause });
             }
             EventKind::RecordedClearing { blocks, applied: true } => {
@@ -327,7 +338,8 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             EventKind::RecordedClearing { applied: false, .. } | EventKind::RecordedCompaction { .. } => {
                 self.log.summary_mut().recorded_compactions_undone += 1;
             }
-            EventKind::ModelChanged { .. } | EventKind::Resumed => {}
+            EventKind::ModelChanged { model } => self.change_model(model),
+            EventKind::Resumed => {}
         }
     }
 
@@ -338,6 +350,17 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             let withheld = self.context.withhold_all(cause);
             self.note(Change::WithholdAll);
             self.log.prefix_change_noticed(withheld);
+        }
+    }
+
+    /// The recording goes on with another model. One that is not known changes nothing.
+    fn change_model(&mut self, id: &str) {
+        let found = self.options.model_changes.as_ref().and_then(|models| models.resolve(id).ok());
+        if let Some(found) = found.filter(|f| f.model.id != self.model.id && !f.substituted) {
+            self.model = found.model;
+            self.provider.set_model(found.model);
+            self.log.set_price(price_of(found.model));
+            self.context.note_change(Cause::PrefixModel);
         }
     }
 
@@ -370,18 +393,16 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     /// The floor of the prefix is in the cache when the session begins.
     fn warm_prefix(&mut self) {
-        let blocks: Vec<_> =
-            self.context.wire().blocks().iter().copied().take_while(|b| b.kind.is_prefix()).collect();
-        let mut markers = Vec::new();
-        self.context.wire().markers(&self.strategy.markers, &mut markers);
-        markers.retain(|m| (m.after as usize) < blocks.len());
-        let request = Request {
-            blocks: &blocks,
-            markers: &markers,
-            tail_tokens: 0,
-            ..self.log.request(&self.context, self.model)
-        };
-        self.provider.send_aside(self.model, &request);
+        let blocks = self.context.wire().blocks();
+        let prefix = blocks.iter().take_while(|b| b.kind.is_prefix()).count();
+        let ttl = self
+            .strategy
+            .markers
+            .iter()
+            .find(|m| m.place == MarkerPlace::System)
+            .map_or(Ttl::Short, |m| m.ttl);
+        let at_ms = self.session.steps.first().and_then(|s| s.start_ms).unwrap_or(0);
+        self.provider.warm(&blocks[..prefix], self.params, ttl, at_ms);
     }
 }
 
@@ -396,9 +417,9 @@ static UNPRICED: Price = Price {
     notes: String::new(),
 };
 
-/// The price that applies; where the date is before the first row, that row.
-pub(super) fn price_of(model: &ModelSpec, date: Option<Date>) -> &Price {
-    model.price(date).or_else(|| model.price(None)).unwrap_or(&UNPRICED)
+/// The model's price; a caller who wants another day's narrows the table.
+pub(super) fn price_of(model: &ModelSpec) -> &Price {
+    model.price(None).unwrap_or(&UNPRICED)
 }
 
 fn is_permutation(a: &[crate::session::PrefixBlock], b: &[crate::session::PrefixBlock]) -> bool {

@@ -17,6 +17,9 @@ pub struct Wire {
     refs: Vec<u32>,
     /// Number of blocks in front of the session's own.
     head: usize,
+    /// Last tool definition and last system block.
+    last_tool: Option<usize>,
+    last_system: Option<usize>,
     changed_from: usize,
     sent_len: usize,
     change: Option<Cause>,
@@ -93,6 +96,8 @@ impl Wire {
         self.blocks.clear();
         self.refs.clear();
         self.head = head.len();
+        self.last_tool = head.iter().rposition(|b| b.kind == SentKind::Tool);
+        self.last_system = head.iter().rposition(|b| b.kind == SentKind::System);
         self.refs.resize(head.len(), NO_BLOCK);
         self.blocks.extend(head);
     }
@@ -123,11 +128,24 @@ impl Wire {
         self.push(session, block, session.blocks.hash[i], session.blocks.tokens[i], false);
     }
 
-    /// Appends a stub for a block. A provider's placeholder keeps the client's hash.
-    pub(super) fn push_stub(&mut self, session: &Session, block: u32, tokens: u32, server: bool) {
+    /// Appends a stub for a block.
+    pub(super) fn push_stub(&mut self, session: &Session, block: u32, tokens: u32) {
         let original = session.blocks.hash[block as usize];
-        let hash = if server { original } else { stub_hash(original, tokens) };
-        self.push(session, block, hash, tokens, server);
+        self.push(session, block, stub_hash(original, tokens), tokens, false);
+    }
+
+    /// Appends the provider's placeholder for a block. The client goes on sending what it has, so the
+    /// hash is that of the block, or of the stub of `stored_tokens` that the client keeps in its place.
+    pub(super) fn push_placeholder(
+        &mut self,
+        session: &Session,
+        block: u32,
+        stored_tokens: Option<u32>,
+        tokens: u32,
+    ) {
+        let original = session.blocks.hash[block as usize];
+        let hash = stored_tokens.map_or(original, |stored| stub_hash(original, stored));
+        self.push(session, block, hash, tokens, true);
     }
 
     #[inline]
@@ -156,8 +174,8 @@ impl Wire {
         out.clear();
         for spec in specs {
             let after = match spec.place {
-                MarkerPlace::Tools => self.last_of(SentKind::Tool),
-                MarkerPlace::System => self.last_of(SentKind::System),
+                MarkerPlace::Tools => self.last_tool,
+                MarkerPlace::System => self.last_system,
                 MarkerPlace::LastMessage => self.last_markable(self.blocks.len()),
                 MarkerPlace::LastUser => {
                     self.blocks.iter().rposition(|b| !b.kind.is_assistant() && !b.kind.is_prefix())
@@ -175,11 +193,6 @@ impl Wire {
                 out.push(Marker { after, ttl: spec.ttl });
             }
         }
-    }
-
-    fn last_of(&self, kind: SentKind) -> Option<usize> {
-        let prefix = self.blocks.iter().take(self.head).take_while(|b| b.kind.is_prefix()).count();
-        self.blocks[..prefix].iter().rposition(|b| b.kind == kind)
     }
 
     /// The last block before `end` that can carry a breakpoint: thinking cannot.
