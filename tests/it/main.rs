@@ -6,6 +6,8 @@ mod cli_files;
 mod compile;
 mod compile_properties;
 mod compile_recordings;
+mod hostile_input;
+mod hostile_traces;
 mod ingest_claude_code;
 mod ingest_corpus;
 mod ingest_input;
