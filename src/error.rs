@@ -31,6 +31,15 @@ fn nearest_suffix(nearest: &Option<String>) -> String {
 }
 
 impl Error {
+    /// A mistake in a TOML text, in one sentence with its line and column.
+    pub fn toml(path: impl Into<PathBuf>, text: &str, error: &toml::de::Error) -> Error {
+        let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or(text);
+        let line = before.matches('\n').count() as u64 + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let reason = format!("column {column}: {}", error.message().trim_end().replace('\n', "; "));
+        Error::Input { path: path.into(), line, reason }
+    }
+
     /// An unknown name, with the nearest of `known` if one is near enough.
     pub fn unknown<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
         Error::Unknown { what, name: name.to_owned(), nearest: nearest(name, known) }

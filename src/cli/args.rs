@@ -113,6 +113,14 @@ pub struct InputArgs {
     pub strict: bool,
 }
 
+/// Most threads that can be asked for; starting many more can exhaust a machine.
+const MAX_JOBS: usize = 1_024;
+
+fn jobs(text: &str) -> Result<usize, String> {
+    let jobs = text.parse().ok().filter(|jobs| *jobs <= MAX_JOBS);
+    jobs.ok_or_else(|| format!("write a number from 0 to {MAX_JOBS}"))
+}
+
 /// How recordings become sessions, and how many threads work.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sessions")]
@@ -124,7 +132,7 @@ pub struct SessionArgs {
     #[arg(long, value_name = "hash:i/n")]
     pub shard: Option<ctxsim::sweep::Shard>,
     /// Threads; 0 means one per core
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = jobs)]
     pub jobs: usize,
 }
 
@@ -227,7 +235,7 @@ pub struct RunArgs {
     #[arg(value_name = "SCENARIO", required = true)]
     pub scenarios: Vec<PathBuf>,
     /// Threads; 0 means one per core
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = jobs)]
     pub jobs: usize,
     /// Only this part of the sessions, by id: hash:i/n, 1 <= i <= n
     #[arg(long, value_name = "hash:i/n")]

@@ -32,16 +32,17 @@ impl Failure {
         Failure { code, error: anyhow::Error::msg(message) }
     }
 
-    /// The error and its causes in one sentence. Many an error of the library ends with its cause already.
-    pub fn message(&self) -> String {
-        let mut message = String::new();
+    /// The error and its causes; a cause whose words are there already is not said again.
+    pub fn sentence(&self) -> String {
+        let mut sentence = String::new();
         for cause in self.error.chain().map(ToString::to_string) {
-            if !message.ends_with(&cause) {
-                message += if message.is_empty() { "" } else { ": " };
-                message += &cause;
+            if sentence.is_empty() {
+                sentence = cause;
+            } else if !sentence.contains(&cause) {
+                sentence = format!("{sentence}: {cause}");
             }
         }
-        message
+        sentence
     }
 
     /// Whether the reader of stdout went away, which is a normal end.
@@ -67,3 +68,18 @@ impl From<std::io::Error> for Failure {
 
 /// Result of a command: its exit code.
 pub type Outcome = Result<u8, Failure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let source = std::io::Error::from_raw_os_error(2);
+        let cause = source.to_string();
+        let failure = Failure::from(ctxsim::Error::Io { path: "x".into(), source });
+        assert_eq!(failure.sentence(), format!("x: {cause}"));
+        let within = Failure { code: USAGE, error: failure.error.context("s.toml") };
+        assert_eq!(within.sentence(), format!("s.toml: x: {cause}"));
+    }
+}

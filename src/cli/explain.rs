@@ -38,7 +38,8 @@ impl Explainer {
     pub fn finish(self, style: TableStyle) -> String {
         let mut out = String::new();
         for (title, grid) in self.grids {
-            let _ = writeln!(out, "{}: {title}\n\n{}", self.session, table::draw(grid, style));
+            let _ =
+                writeln!(out, "{}: {title}\n\n{}", table::harmless(&self.session), table::draw(grid, style));
         }
         out
     }

@@ -378,6 +378,7 @@ fn page(one: &Inspection, terminal: &Terminal) -> String {
         g.over_5_min,
         g.over_1_h
     );
+    let mut out = table::harmless(&out).into_owned();
     for (title, grid) in sections(one) {
         if !grid.rows.is_empty() {
             let _ = write!(out, "\n{title}\n\n{}", table::draw(grid, terminal.style));

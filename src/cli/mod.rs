@@ -30,9 +30,9 @@ pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
         let message = info.payload_as_str().unwrap_or("no message");
-        eprintln!(
+        output::say(&format!(
             "ctxsim: this is a bug in ctxsim{place}: {message}; please report it with the command you ran"
-        );
+        ));
     }));
     let cli = Cli::parse();
     match std::panic::catch_unwind(|| dispatch(cli)) {
@@ -46,7 +46,7 @@ fn report(failure: &Failure) -> u8 {
     if failure.is_closed_pipe() {
         return exit::DONE;
     }
-    eprintln!("ctxsim: {}", failure.message());
+    output::say(&format!("ctxsim: {}", failure.sentence()));
     failure.code
 }
 

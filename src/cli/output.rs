@@ -20,6 +20,11 @@ pub struct Terminal {
     verbose: bool,
 }
 
+/// Writes a line to stderr. Nobody there to read it is no reason to end.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", table::harmless(text));
+}
+
 impl Terminal {
     /// Looks at stdout, stderr and NO_COLOR.
     pub fn new(quiet: bool, verbose: bool) -> Terminal {
@@ -68,19 +73,19 @@ impl Terminal {
     /// Says something that the user should know, unless `-q`.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            eprintln!("{text}");
+            say(text);
         }
     }
 
     /// Says something only with `-v`.
     pub fn detail(&self, text: &str) {
         if self.verbose {
-            eprintln!("{text}");
+            say(text);
         }
     }
 
     /// Says what is wrong but does not end the command; also with `-q`.
     pub fn warn(&self, text: &str) {
-        eprintln!("ctxsim: {text}");
+        say(&format!("ctxsim: {text}"));
     }
 }

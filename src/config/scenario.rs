@@ -158,13 +158,11 @@ impl Scenario {
     /// # Errors
     /// [`Error::Input`] with line and column.
     pub fn parse(path: &Path, text: &str) -> Result<Scenario> {
-        let mut scenario: Scenario = toml::from_str(text).map_err(|e| {
-            let before = &text[..e.span().map_or(0, |span| span.start)];
-            let line = before.matches('\n').count() as u64 + 1;
-            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-            let reason = format!("column {column}: {}", e.message().trim_end().replace('\n', "; "));
-            Error::Input { path: path.to_owned(), line, reason }
-        })?;
+        let mut scenario: Scenario = toml::from_str(text).map_err(|e| Error::toml(path, text, &e))?;
+        if scenario.corpus.inputs.is_empty() {
+            let reason = "field `inputs` of [corpus] is empty: name files, folders or globs".to_owned();
+            return Err(Error::Input { path: path.to_owned(), line: 0, reason });
+        }
         let folder = path.parent().unwrap_or(Path::new(""));
         let here = |text: &mut String| *text = folder.join(&*text).to_string_lossy().into_owned();
         scenario.corpus.inputs.iter_mut().for_each(here);

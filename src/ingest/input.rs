@@ -48,7 +48,7 @@ fn resolve_one(input: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
     if input == STDIN || path.is_file() {
         paths.insert(path.to_owned());
     } else if path.is_dir() {
-        search(path, paths)?;
+        search(path, paths);
     } else if input.contains(['*', '?', '[', '{']) {
         matching(input, paths)?;
     } else if path.exists() {
@@ -59,14 +59,12 @@ fn resolve_one(input: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
 }
 
 /// Collects the files below `folder` whose name may be one of a recording.
-fn search(folder: &Path, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
-    for entry in walk(folder) {
-        let entry = entry?;
+fn search(folder: &Path, paths: &mut BTreeSet<PathBuf>) {
+    for entry in walk(folder, paths) {
         if entry.file_type().is_file() && has_known_extension(entry.path()) {
             paths.insert(entry.into_path());
         }
     }
-    Ok(())
 }
 
 /// Collects what matches the glob `pattern`; folders that match are searched.
@@ -83,8 +81,7 @@ fn matching(pattern: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
     if !root.exists() {
         return Ok(());
     }
-    for entry in walk(root) {
-        let entry = entry?;
+    for entry in walk(root, paths) {
         // The walk puts `./` before names where the pattern has no folder.
         let path = if root == Path::new(".") {
             entry.path().strip_prefix(root).unwrap_or(entry.path())
@@ -95,7 +92,7 @@ fn matching(pattern: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
             continue;
         }
         if entry.file_type().is_dir() {
-            search(path, paths)?;
+            search(path, paths);
         } else {
             paths.insert(path.to_owned());
         }
@@ -104,17 +101,20 @@ fn matching(pattern: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
 }
 
 /// Walks a folder in the order of names; links are followed, and those that lead in a circle left out.
-fn walk(folder: &Path) -> impl Iterator<Item = Result<walkdir::DirEntry>> {
-    WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter().filter_map(|entry| match entry {
-        Ok(entry) => Some(Ok(entry)),
-        Err(e) if e.loop_ancestor().is_some() => None,
-        // A link to nothing, or a file that went away meanwhile.
-        Err(e) if e.io_error().is_some_and(|e| e.kind() == io::ErrorKind::NotFound) => None,
-        Err(e) => {
-            let path = e.path().unwrap_or(Path::new("")).to_owned();
-            Some(Err(Error::Io { path, source: e.into() }))
+/// What cannot be looked into goes to `paths`: reading it fails with the reason, and names it like any
+/// other file that cannot be read.
+fn walk(folder: &Path, paths: &mut BTreeSet<PathBuf>) -> Vec<walkdir::DirEntry> {
+    let mut entries = Vec::new();
+    for entry in WalkDir::new(folder).follow_links(true).sort_by_file_name() {
+        match entry {
+            Ok(entry) => entries.push(entry),
+            Err(e) if e.loop_ancestor().is_some() => {}
+            // A link to nothing, or a file that went away meanwhile.
+            Err(e) if e.io_error().is_some_and(|e| e.kind() == io::ErrorKind::NotFound) => {}
+            Err(e) => paths.extend(e.path().map(Path::to_owned)),
         }
-    })
+    }
+    entries
 }
 
 fn has_known_extension(path: &Path) -> bool {

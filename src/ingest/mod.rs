@@ -17,6 +17,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::lines::MAX_LINE_BYTES;
 use crate::session::{Session, trace};
 use crate::transcript::Transcript;
 use crate::{Error, Result};
@@ -76,9 +77,9 @@ pub static FORMATS: &[Format] = &[
 ];
 
 /// Lines, and bytes, that are looked at before a file is given up: heads of real files are a few
-/// lines, but a line may be long.
+/// lines, but one of them may be as long as lines can be.
 const SNIFFED_LINES: usize = 200;
-const SNIFFED_BYTES: usize = 16 << 20;
+const SNIFFED_BYTES: usize = MAX_LINE_BYTES;
 
 /// Reads a recording: a session, and its sub-agents where the file holds them. `label` names it in
 /// errors.

@@ -1,5 +1,8 @@
 //! Timestamps of recordings, as milliseconds since the Unix epoch.
 
+/// The end of year 9999, the last that a date can name. Sums of times below it cannot overflow.
+const LAST_MS: i64 = 253_402_300_799_999;
+
 /// Days from 1970-01-01 to a date of the proleptic Gregorian calendar.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     // Years start in March here, so that the leap day is the last day of a year.
@@ -8,6 +11,13 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year_of_era = year.rem_euclid(400);
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+/// Days of a month.
+fn days_of(year: i64, month: i64) -> i64 {
+    let next =
+        if month == 12 { days_from_civil(year + 1, 1, 1) } else { days_from_civil(year, month + 1, 1) };
+    next - days_from_civil(year, month, 1)
 }
 
 /// Reads `n` digits at the head of `text`, and gives the rest.
@@ -48,7 +58,7 @@ fn offset_minutes(text: &[u8]) -> Option<i64> {
 pub fn parse_ms(text: &str) -> Option<i64> {
     let text = text.trim();
     if text.len() >= 12 && text.bytes().all(|b| b.is_ascii_digit()) {
-        return text.parse().ok();
+        return text.parse().ok().filter(|ms| *ms <= LAST_MS);
     }
     let (year, rest) = digits(text.as_bytes(), 4)?;
     let (month, rest) = digits(after(rest, b'-')?, 2)?;
@@ -57,8 +67,11 @@ pub fn parse_ms(text: &str) -> Option<i64> {
     let (minute, rest) = digits(after(rest, b':')?, 2)?;
     let (second, rest) = digits(after(rest, b':')?, 2)?;
     let (ms, rest) = after(rest, b'.').map_or((0, rest), fraction_ms);
-    let in_range =
-        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second <= 60;
+    let in_range = (1..=12).contains(&month)
+        && (1..=days_of(year, month)).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second <= 60;
     let minutes = in_range.then_some(hour * 60 + minute)? - offset_minutes(rest)?;
     Some((days_from_civil(year, month, day) * 1440 + minutes) * 60_000 + second * 1000 + ms)
 }
@@ -79,7 +92,23 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_time() {
-        for text in ["", "yesterday", "2026-13-01T00:00:00Z", "2026-02-13", "2026-02-13T02:19:11.604ZZ"] {
+        for text in [
+            "",
+            "yesterday",
+            "2026-13-01T00:00:00Z",
+            "2026-02-13",
+            "2026-02-13T02:19:11.604ZZ",
+            "2026-02-29T00:00:00Z",
+            "2026-04-31T00:00:00Z",
+        ] {
+            assert_eq!(parse_ms(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_that_would_overflow_are_none() {
+        assert_eq!(parse_ms("253402300799999"), parse_ms("9999-12-31T23:59:59.999Z"));
+        for text in ["253402300800000", "9223372036854775807", "99999999999999999999"] {
             assert_eq!(parse_ms(text), None, "{text}");
         }
     }

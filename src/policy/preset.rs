@@ -320,7 +320,7 @@ pub fn load_preset(source: &str) -> Result<Arc<Preset>> {
 /// A mistake in the file, with line and column.
 pub fn parse_preset(text: &str, origin: &str) -> Result<Preset> {
     let config = |reason: String| Error::Config { origin: origin.to_owned(), reason };
-    let file: PolicyFile = toml::from_str(text).map_err(|e| config(e.to_string()))?;
+    let file: PolicyFile = toml::from_str(text).map_err(|e| Error::toml(origin, text, &e))?;
     let params = file
         .params
         .iter()

@@ -1,5 +1,6 @@
 //! The table for people: aligned, thousands separators, as wide as the terminal.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
@@ -36,9 +37,18 @@ pub fn write(results: &ResultSet, style: TableStyle) -> String {
     }
     out.push('\n');
     for note in grid::notes(results) {
-        let _ = writeln!(out, "{note}");
+        let _ = writeln!(out, "{}", harmless(&note));
     }
     out
+}
+
+/// `text` without control characters but line feeds: names in recordings must not steer the terminal.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && c != '\n';
+    match text.contains(steers) {
+        true => text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect(),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// Draws any grid.
@@ -54,7 +64,7 @@ pub fn draw(mut grid: Grid, style: TableStyle) -> String {
     }
     table.set_header(grid.columns.iter().map(|c| c.title.as_str()));
     for row in &grid.rows {
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| harmless(cell)));
     }
     let last = grid.columns.len().saturating_sub(1);
     for (i, column) in table.column_iter_mut().enumerate() {

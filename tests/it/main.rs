@@ -7,6 +7,8 @@ mod compile;
 mod compile_properties;
 mod compile_recordings;
 mod folded;
+mod hostile_input;
+mod hostile_traces;
 mod ingest_claude_code;
 mod ingest_corpus;
 mod ingest_input;

@@ -6,9 +6,10 @@
 
 #![expect(clippy::disallowed_types, reason = "looked up by id and never walked through")]
 
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{HashMap, HashSet};
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::content;
 use super::usage::Reported;
@@ -52,6 +53,10 @@ pub struct Chain {
     answered: HashSet<Key>,
     /// Entries that a compaction boundary left open for its summary.
     awaits_summary: bool,
+    /// Clears and resumes since the last response, each once.
+    recent_events: Vec<EventKind>,
+    /// Content of responses so far: (response, identity) → place.
+    known_content: HashMap<(usize, Key), usize>,
 }
 
 impl Chain {
@@ -109,7 +114,13 @@ impl Chain {
             if let Content::ToolUse { id, .. } = &block {
                 self.answered.remove(&key(id));
             }
-            merge(&mut response.content, block);
+            merge(&mut response.content, block, |key, place| match self.known_content.entry((index, key)) {
+                Occupied(known) => Some(*known.get()),
+                Vacant(free) => {
+                    free.insert(place);
+                    None
+                }
+            });
         }
         index
     }
@@ -146,21 +157,23 @@ impl Chain {
             ..Response::default()
         }));
         self.awaits_summary = false;
+        self.recent_events.clear();
         index
     }
 
     /// Adds an event.
     pub fn event(&mut self, at: At, kind: EventKind) {
         self.awaits_summary = matches!(kind, EventKind::Compaction { .. });
+        if matches!(kind, EventKind::Cleared | EventKind::Resumed) && !self.recent_events.contains(&kind) {
+            self.recent_events.push(kind.clone());
+        }
         self.transcript.entries.push(Entry::Event(Event { line: at.line, at_ms: at.ms, kind }));
     }
 
     /// Adds an event unless one like it happened since the last response; nothing can be cleared or
     /// resumed before the first.
     pub fn event_once(&mut self, at: At, kind: EventKind) {
-        let since = self.transcript.entries.iter().rev().take_while(|e| !matches!(e, Entry::Response(_)));
-        let mut events = since.filter_map(|e| if let Entry::Event(event) = e { Some(event) } else { None });
-        if !self.responses.is_empty() && events.all(|event| event.kind != kind) {
+        if !self.responses.is_empty() && !self.recent_events.contains(&kind) {
             self.event(at, kind);
         }
     }
@@ -200,24 +213,30 @@ impl Chain {
 
 /// Adds `block` to a response unless it is there: lines may be doubled, and may repeat what came
 /// before. Calls are told apart by their id; of two versions the longer one is the later one.
-fn merge(content: &mut Vec<Content>, block: Content) {
-    if let Content::ToolUse { id, input, .. } = &block
-        && !id.is_empty()
-    {
-        let known =
-            content.iter_mut().find(|c| matches!(c, Content::ToolUse { id: other, .. } if other == id));
-        if let Some(known) = known {
-            if matches!(known, Content::ToolUse { input: other, .. } if other.len() < input.len()) {
-                *known = block;
-            }
-            return;
+fn merge(content: &mut Vec<Content>, block: Content, known: impl FnOnce(Key, usize) -> Option<usize>) {
+    if let Some(place) = known(identity(&block), content.len()) {
+        let length = |c: &Content| if let Content::ToolUse { input, .. } = c { input.len() } else { 0 };
+        if length(&content[place]) < length(&block) {
+            content[place] = block;
         }
-    } else if content.contains(&block) {
         return;
     }
     // Most lines are a response of their own, with one block.
     content.reserve_exact(usize::from(content.is_empty()));
     content.push(block);
+}
+
+/// What is the same in every line that repeats a block: the id of a call, else all of it.
+fn identity(block: &Content) -> Key {
+    match block {
+        Content::ToolUse { id, .. } if !id.is_empty() => key(&format!("call {id}")),
+        Content::ToolUse { name, input, .. } => key(&format!("unnamed call {name} {input}")),
+        Content::Text(text) => xxh3_64_with_seed(text.as_bytes(), 1),
+        Content::Thinking { text, signature_chars, redacted } => {
+            xxh3_64_with_seed(text.as_bytes(), 2 + (u64::from(*signature_chars) << 2 | u64::from(*redacted)))
+        }
+        other => key(&format!("{other:?}")),
+    }
 }
 
 /// Moves results whose line was written too early or too late to where they were sent: behind the
@@ -237,14 +256,18 @@ fn place_results(entries: &mut Vec<Entry>) {
         return;
     }
     let mut misplaced: Vec<(u32, Entry)> = Vec::with_capacity(wanted.len());
-    for (index, wanted) in wanted.into_iter().rev() {
-        misplaced.push((wanted, entries.remove(index)));
+    let mut in_place: Vec<Entry> = Vec::with_capacity(entries.len());
+    let mut wanted = wanted.into_iter().peekable();
+    for (index, entry) in std::mem::take(entries).into_iter().enumerate() {
+        match wanted.next_if(|(misplaced, _)| *misplaced == index) {
+            Some((_, place)) => misplaced.push((place, entry)),
+            None => in_place.push(entry),
+        }
     }
-    misplaced.reverse();
     misplaced.sort_by_key(|(wanted, _)| *wanted);
     let mut misplaced = misplaced.into_iter().peekable();
     let mut place = 0;
-    for entry in std::mem::take(entries) {
+    for entry in in_place {
         let is_response = matches!(entry, Entry::Response(_));
         entries.push(entry);
         place += u32::from(is_response);

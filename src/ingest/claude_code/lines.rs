@@ -5,7 +5,11 @@ use std::io::{self, BufRead, ErrorKind};
 use serde_json::{Deserializer, Value};
 
 use super::wire::Line;
+use crate::lines::{self, Found, MAX_LINE_BYTES};
 use crate::transcript::Notice;
+
+/// Unreadable lines of a file that are named one by one.
+const NAMED_LINES: usize = 100;
 
 /// Reads `source` line by line and hands every object to `object`, with its line number. What is no
 /// object becomes a notice. Only one line is held at a time.
@@ -19,26 +23,62 @@ pub fn for_each(
     mut object: impl FnMut(u64, Line<'_>, &mut Vec<Notice>),
 ) -> io::Result<()> {
     let mut buffer = Vec::new();
-    let mut number = 0;
+    let (mut number, mut unreadable) = (0, Unreadable::default());
     loop {
-        buffer.clear();
-        let result = source.read_until(b'\n', &mut buffer);
+        let result = lines::read(source, &mut buffer, MAX_LINE_BYTES);
         number += 1;
         match result {
-            Ok(0) => return Ok(()),
-            Ok(_) => {}
+            Ok(Found::End) => break,
+            Ok(Found::Line) => {}
+            Ok(Found::TooLong) => {
+                unreadable.note(number, lines::too_long(), notices);
+                continue;
+            }
             Err(e) if number > 1 && matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData) => {
                 notices.push(Notice { line: number, reason: format!("the stream ends early: {e}") });
-                return Ok(());
+                break;
             }
             Err(e) => return Err(e),
         }
         let terminated = buffer.last() == Some(&b'\n');
-        let bytes = buffer.strip_prefix(b"\xef\xbb\xbf").filter(|_| number == 1).unwrap_or(&buffer);
+        // Files put together from others have the mark in their middle too.
+        let bytes = buffer.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&buffer);
         let text = String::from_utf8_lossy(bytes);
         if let Err(reason) = objects(&text, |line| object(number, line, notices)) {
             let reason = if terminated { reason } else { format!("the last line is cut off: {reason}") };
-            notices.push(Notice { line: number, reason });
+            unreadable.note(number, reason, notices);
+        }
+    }
+    unreadable.finish(notices);
+    Ok(())
+}
+
+/// Lines that could not be read: the first ones are named, the others counted, so that a file of
+/// nothing else does not fill the memory.
+#[derive(Default)]
+struct Unreadable {
+    named: usize,
+    others: u64,
+    first_other: u64,
+}
+
+impl Unreadable {
+    fn note(&mut self, line: u64, reason: String, notices: &mut Vec<Notice>) {
+        if self.named < NAMED_LINES {
+            self.named += 1;
+            notices.push(Notice { line, reason });
+            return;
+        }
+        if self.others == 0 {
+            self.first_other = line;
+        }
+        self.others += 1;
+    }
+
+    fn finish(self, notices: &mut Vec<Notice>) {
+        if self.others > 0 {
+            let reason = format!("from here on {} more lines could not be read", self.others);
+            notices.push(Notice { line: self.first_other, reason });
         }
     }
 }
@@ -143,7 +183,7 @@ fn is_surrogate(escape: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{for_each, repair};
+    use super::{NAMED_LINES, for_each, repair};
 
     /// A line number, and what was on it.
     type Numbered = (u64, String);
@@ -189,6 +229,20 @@ mod tests {
         assert!(notices[0].1.starts_with("broken JSON"), "{notices:?}");
         assert_eq!(notices[1].1, "not a JSON object");
         assert!(notices[2].1.starts_with("the last line is cut off"), "{notices:?}");
+    }
+
+    #[test]
+    fn bom_on_every_line() {
+        let line = b"\xef\xbb\xbf{\"type\":\"a\"}\n";
+        let found: Vec<u64> = kinds(&line.repeat(3)).into_iter().map(|(number, _)| number).collect();
+        assert_eq!(found, [1, 2, 3]);
+    }
+
+    #[test]
+    fn many_unreadable_lines_are_counted() {
+        let (_, notices) = read(&b"x\n".repeat(1_000));
+        assert_eq!(notices.len(), NAMED_LINES + 1);
+        assert_eq!(notices[NAMED_LINES], (101, "from here on 900 more lines could not be read".to_owned()));
     }
 
     #[test]

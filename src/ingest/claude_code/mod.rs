@@ -52,10 +52,13 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
     let mut notices = Vec::new();
     lines::for_each(source, &mut notices, |number, line, notices| reader.line(number, line, notices))
         .map_err(|source| Error::Io { path: label.to_owned(), source })?;
+    // Where nothing is left, what could not be read is likely why.
+    let first = notices.first().cloned();
     let transcripts = reader.finish(notices);
     if transcripts.is_empty() {
-        let reason = "this recording holds no response of a model".to_owned();
-        return Err(Error::Input { path: label.to_owned(), line: 0, reason });
+        let (line, because) = first.map_or((0, String::new()), |n| (n.line, format!("; {}", n.reason)));
+        let reason = format!("this recording holds no response of a model{because}");
+        return Err(Error::Input { path: label.to_owned(), line, reason });
     }
     Ok(transcripts)
 }
@@ -86,6 +89,11 @@ struct Reader {
 impl Reader {
     fn line(&mut self, number: u64, line: Line<'_>, notices: &mut Vec<Notice>) {
         let at = At { line: number, ms: parse_ms(&line.timestamp) };
+        if at.ms.is_none() && !line.timestamp.is_empty() {
+            let reason =
+                "field `timestamp` is no time of the years 0 to 9999: the line counts as one without time";
+            notices.push(Notice { line: number, reason: reason.to_owned() });
+        }
         if line.is_sidechain.0 || !line.agent_id.is_empty() {
             let agent = self.agent_of_line(&line);
             if self.is_new(&line.uuid) || &*line.kind == "assistant" {

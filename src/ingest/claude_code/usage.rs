@@ -3,7 +3,7 @@
 //! Every line of a response repeats its usage; output grows while the response streams in. So the
 //! lines are merged by the field-wise maximum, and never summed (spec/formats.md section 1).
 
-use super::lenient::{Count, Object};
+use super::lenient::{Count, MAX_TOKENS, Object};
 use super::wire;
 use crate::usage::Usage;
 
@@ -92,13 +92,14 @@ impl Reported {
 
     /// Whether a field was no token count: the response then counts as one without usage.
     pub fn is_bad(&self) -> bool {
-        self.bad
+        let writes = self.written.max(self.written_5m + self.written_1h);
+        self.bad || self.input + self.read + writes > MAX_TOKENS || self.output > MAX_TOKENS
     }
 
     /// Usage, if it is usable. Writes that no part of the split accounts for have the short life.
     pub fn finish(&self) -> Option<Usage> {
         let unsplit = self.written.saturating_sub(self.written_5m + self.written_1h);
-        (self.any && !self.bad).then_some(Usage {
+        (self.any && !self.is_bad()).then_some(Usage {
             uncached_tokens: self.input,
             cache_read_tokens: self.read,
             cache_write_5m_tokens: self.written_5m + unsplit,
@@ -157,6 +158,18 @@ mod tests {
         let one =
             r#"{"input_tokens":1,"output_tokens":2,"iterations":[{"input_tokens":10,"output_tokens":20}]}"#;
         assert_eq!(reported(one).finish(), usage(1, 0, 0, 0, 2));
+    }
+
+    #[test]
+    fn sums_over_the_limit_are_bad_too() {
+        let each = r#"{"input_tokens":600000000,"cache_read_input_tokens":600000000}"#;
+        let pass = r#"{"output_tokens":600000000}"#;
+        let split = r#"{"cache_creation":{"ephemeral_5m_input_tokens":600000000,"ephemeral_1h_input_tokens":600000000}}"#;
+        for bad in [each, split, &format!(r#"{{"iterations":[{pass},{pass}]}}"#)] {
+            assert!(reported(bad).is_bad(), "{bad}");
+            assert_eq!(reported(bad).finish(), None, "{bad}");
+        }
+        assert!(!reported(r#"{"input_tokens":1000000000,"output_tokens":1000000000}"#).is_bad());
     }
 
     #[test]

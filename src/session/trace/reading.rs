@@ -7,31 +7,42 @@ use serde_json::Value;
 
 use super::lines::{AnyLine, BlockLine, EventLine, Header, StepLine};
 use super::{FORMAT_VERSION, names_known_blocks};
-use crate::session::{Blocks, NONE, Session};
+use crate::lines::{self, Found, MAX_LINE_BYTES};
+use crate::session::{BlockKind, Blocks, NONE, Session};
 use crate::{Error, Result};
+
+/// Most tokens of one request that are taken for real (spec/decisions.md 30).
+const MAX_TOKENS: u64 = 1_000_000_000;
+/// Largest coefficient: a thousand tokens a character, as `--tokens chars:0.001` has it.
+const MAX_MILLI: u64 = 1_000_000;
+/// Times from year 0 to year 9999, in which sums cannot overflow.
+const TIMES_MS: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
 
 /// Reads one trace. `label` names it in errors.
 ///
 /// # Errors
 ///
 /// If the source cannot be read, a line is not what its key says, the format is newer than this
-/// program, an index names nothing, or lines are missing. Each names line and field.
+/// program, an index names nothing, a number is beyond what is possible, or lines are missing. Each names line and field.
 pub fn read(mut source: impl BufRead, label: &Path) -> Result<Session> {
     let mut buffer = Vec::new();
     let mut number = 0;
     let mut reader: Option<Reader> = None;
     loop {
-        buffer.clear();
         number += 1;
-        let read = source.read_until(b'\n', &mut buffer);
-        if read.map_err(|source| Error::Io { path: label.to_owned(), source })? == 0 {
-            break;
+        let found = lines::read(&mut source, &mut buffer, MAX_LINE_BYTES);
+        match found.map_err(|source| Error::Io { path: label.to_owned(), source })? {
+            Found::End => break,
+            Found::Line => {}
+            Found::TooLong => {
+                return Err(Error::Input { path: label.to_owned(), line: number, reason: lines::too_long() });
+            }
         }
         if buffer.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
         let result = match &mut reader {
-            None => header(&buffer).map(|header| reader = Some(Reader::new(&header))),
+            None => header(&buffer).map(|header| reader = Some(Reader::new(header))),
             Some(reader) => parse(&buffer).and_then(|line| reader.line(line)),
         };
         result.map_err(|reason| Error::Input { path: label.to_owned(), line: number, reason })?;
@@ -60,7 +71,17 @@ fn header(line: &[u8]) -> Checked<Header> {
         _ => return Err("field `format_version` must be a number from 1 on".into()),
     }
     let header = parse(line)?.header.ok_or("field `ctxsim_trace` is null")?;
-    let calls: u64 = header.calls.iter().map(|[count, ..]| u64::from(*count)).sum();
+    at_most("warm_prefix_tokens", header.warm_prefix_tokens, MAX_TOKENS)?;
+    let c = header.coefficients;
+    for (field, milli) in [
+        ("text_milli", c.text_milli),
+        ("tool_use_milli", c.tool_use_milli),
+        ("thinking_milli", c.thinking_milli),
+        ("tool_result_milli", c.tool_result_milli),
+    ] {
+        at_most(field, milli.into(), MAX_MILLI)?;
+    }
+    let calls = count_calls(&header);
     if calls > header.blocks {
         return Err(format!(
             "field `calls` counts {calls} calls, but there are only {} blocks",
@@ -68,6 +89,18 @@ fn header(line: &[u8]) -> Checked<Header> {
         ));
     }
     Ok(header)
+}
+
+fn count_calls(header: &Header) -> u64 {
+    header.calls.iter().map(|[count, ..]| u64::from(*count)).sum()
+}
+
+fn at_most(field: &str, value: u64, most: u64) -> Checked<()> {
+    if value <= most {
+        Ok(())
+    } else {
+        Err(format!("field `{field}` is {value}, more than the possible {most}"))
+    }
 }
 
 fn parse(line: &[u8]) -> Checked<AnyLine> {
@@ -99,13 +132,17 @@ fn culprit(line: &[u8]) -> Option<String> {
 /// A session being put together.
 struct Reader {
     session: Session,
+    header: Header,
+    /// Number of calls. They are put into the session once as many blocks are there, so that no number
+    /// in a header can fill the memory.
+    calls: u64,
     /// Blocks, steps and events that the header promises.
     promised: [(&'static str, u64); 3],
     first_block_of_step: u32,
 }
 
 impl Reader {
-    fn new(header: &Header) -> Reader {
+    fn new(header: Header) -> Reader {
         let session = Session {
             id: header.id.clone(),
             parent: header.parent.clone(),
@@ -117,14 +154,14 @@ impl Reader {
             prefix_is_measured: header.prefix_is_measured,
             warm_prefix_tokens: header.warm_prefix_tokens,
             tools: header.tools.clone(),
-            calls: header.calls(),
+            calls: Vec::new(),
             blocks: Blocks::default(),
             result_parts: Vec::new(),
             steps: Vec::new(),
             events: Vec::new(),
         };
         let promised = [("blocks", header.blocks), ("steps", header.steps), ("events", header.events)];
-        Reader { session, promised, first_block_of_step: 0 }
+        Reader { session, calls: count_calls(&header), header, promised, first_block_of_step: 0 }
     }
 
     fn line(&mut self, line: AnyLine) -> Checked<()> {
@@ -142,8 +179,15 @@ impl Reader {
 
     fn block(&mut self, line: &BlockLine) -> Checked<()> {
         let block = line.block();
-        in_table("t", block.tool, self.session.tools.len(), "tools")?;
-        in_table("c", block.call, self.session.calls.len(), "calls")?;
+        in_table("t", block.tool, self.session.tools.len() as u64, "tools")?;
+        in_table("c", block.call, self.calls, "calls")?;
+        if matches!(block.kind, BlockKind::ToolUse | BlockKind::ToolResult) && block.tool == NONE {
+            return Err("field `t` is missing: a call or result names its tool".into());
+        }
+        let last = self.session.blocks.message.last();
+        if last.is_some_and(|last| block.message < *last) {
+            return Err("field `m` goes back behind the block before".into());
+        }
         let index = self.session.blocks.push(block);
         self.session.result_parts.extend(line.parts(index));
         Ok(())
@@ -159,7 +203,17 @@ impl Reader {
                 u64::from(line.i) + u64::from(line.o)
             ));
         };
-        let last = self.session.steps.last().and_then(|s| s.start_ms);
+        if step.start_ms.is_some_and(|ms| !TIMES_MS.contains(&ms)) {
+            return Err("field `t` is no time of the years 0 to 9999".into());
+        }
+        for tokens in line.u.iter().flatten() {
+            at_most("u", *tokens, MAX_TOKENS)?;
+        }
+        let before = self.session.steps.last();
+        if before.is_some_and(|before| before.start_ms.is_some() != step.start_ms.is_some()) {
+            return Err("field `t` is in some steps and not in others: a session has times or none".into());
+        }
+        let last = before.and_then(|s| s.start_ms);
         if last.zip(step.start_ms).is_some_and(|(before, now)| now < before) {
             return Err("field `t` goes back behind the step before".into());
         }
@@ -179,7 +233,7 @@ impl Reader {
     }
 
     fn finish(self) -> Checked<Session> {
-        let session = self.session;
+        let mut session = self.session;
         let found = [session.blocks.len(), session.steps.len(), session.events.len()];
         for ((what, promised), found) in self.promised.into_iter().zip(found) {
             if promised != found as u64 {
@@ -194,13 +248,16 @@ impl Reader {
             Some(event) => {
                 Err(format!("an event before step {} names blocks that are not there", event.before_step))
             }
-            None => Ok(session),
+            None => {
+                session.calls = self.header.calls();
+                Ok(session)
+            }
         }
     }
 }
 
-fn in_table(field: &str, index: u32, length: usize, table: &str) -> Checked<()> {
-    if index == NONE || (index as usize) < length {
+fn in_table(field: &str, index: u32, length: u64, table: &str) -> Checked<()> {
+    if index == NONE || u64::from(index) < length {
         return Ok(());
     }
     Err(format!("field `{field}` is {index}, but the header has {length} {table}"))
