@@ -24,6 +24,7 @@ pub fn control(terminal: &Terminal) -> Arc<Control> {
         if handler.stop.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(exit::INTERRUPTED));
         }
+        super::output::say("ctxsim: stopping after what is being worked on; press again to stop at once");
     });
     if installed.is_err() {
         terminal.detail("Ctrl-C cannot be caught here; it ends ctxsim at once");

@@ -184,10 +184,17 @@ fn ctrl_c_ends_with_130_and_says_so() {
     stdin.write_all(&text.as_bytes()[..400_000]).expect("read by the program");
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(kill.expect("kill starts").success());
+    // Its answer to Ctrl-C says that it was caught; only then may the input end.
+    let mut said = String::new();
+    let mut stderr_of_child = std::io::BufReader::new(child.stderr.take().expect("piped"));
+    std::io::BufRead::read_line(&mut stderr_of_child, &mut said).expect("text");
+    assert!(said.contains("stopping"), "{said}");
     drop(stdin);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut stderr_of_child, &mut rest).expect("text");
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(code(&output), 130, "{}", stderr(&output));
-    assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
+    assert_eq!(code(&output), 130, "{rest}");
+    assert!(rest.contains("interrupted"), "{rest}");
     let results = fs::read_to_string(dir.path().join("out/results.json")).expect("kept");
     assert!(results.contains("\"interrupted\": true"), "{results}");
 }

@@ -44,9 +44,19 @@ fn ten_calls(thinking: bool) -> String {
     let per_step = if thinking { 3 } else { 2 };
     let events = if thinking { CALLS } else { 0 };
     let mut out = format!(
-        r#"{{"ctxsim_trace":{{"format_version":1,"id":"s","origin":{{"format":"synthetic","agent":"","agent_version":""}},"model":"claude-opus-5-5","tokenizer":"claude_newer","coefficients":{{"text_milli":330,"tool_use_milli":405,"thinking_milli":330,"tool_result_milli":450,"request_tokens":0}},"prefix":{{"tools":[],"system":[],"injected":[]}},"prefix_is_measured":false,"warm_prefix_tokens":0,"tools":[{{"name":"Read","role":"read"}}],"calls":[[{CALLS},10,10]],"blocks":{},"steps":{},"events":{events}}}}}"#,
+        concat!(
+            r#"{{"ctxsim_trace":{{"format_version":1,"id":"s","origin":{{"format":"synthetic","agent":"","agent_version":""}},"#,
+            r#""model":"claude-opus-5-5","tokenizer":"claude_newer","#,
+            r#""coefficients":{{"text_milli":330,"tool_use_milli":405,"thinking_milli":330,"tool_result_milli":450,"request_tokens":0}},"#,
+            r#""prefix":{{"tools":[],"system":[],"injected":[]}},"prefix_is_measured":false,"warm_prefix_tokens":0,"#,
+            r#""tools":[{{"name":"Read","role":"read"}}],"#,
+            r#""calls":[[{CALLS},10,10]],"blocks":{},"#,
+            r#""steps":{},"events":{events}}}}}"#,
+        ),
         per_step * CALLS + 2,
         CALLS + 1,
+        CALLS = CALLS,
+        events = events,
     );
     let mut push = |line: &str| {
         out.push('\n');
