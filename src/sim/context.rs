@@ -161,16 +161,16 @@ impl<'s> Context<'s> {
             return;
         }
         let stored_tokens = self.view.stored_of(block).map(|s| s.tokens);
-        if state.has(State::ELIDED) {
-            if let Ok(i) = self.stubs.binary_search_by_key(&block, |s| s.block) {
-                let stub = self.stubs[i];
-                if stub.server {
-                    self.wire.push_placeholder(self.view.session, block, stored_tokens, stub.tokens);
-                } else {
-                    self.wire.push_stub(self.view.session, block, stub.tokens);
-                }
-                return;
+        if state.has(State::ELIDED)
+            && let Ok(i) = self.stubs.binary_search_by_key(&block, |s| s.block)
+        {
+            let stub = self.stubs[i];
+            if stub.server {
+                self.wire.push_placeholder(self.view.session, block, stored_tokens, stub.tokens);
+            } else {
+                self.wire.push_stub(self.view.session, block, stub.tokens);
             }
+            return;
         }
         match stored_tokens {
             Some(tokens) => self.wire.push_stub(self.view.session, block, tokens),
