@@ -43,8 +43,9 @@ fn ten_calls(thinking: bool) -> String {
     const CALLS: usize = 10;
     let per_step = if thinking { 3 } else { 2 };
     let events = if thinking { CALLS } else { 0 };
+    let coefficients = r#""tokenizer":"claude_newer","coefficients":{"text_milli":330,"tool_use_milli":405,"thinking_milli":330,"tool_result_milli":450,"request_tokens":0},"#;
     let mut out = format!(
-        r#"{{"ctxsim_trace":{{"format_version":1,"id":"s","origin":{{"format":"synthetic","agent":"","agent_version":""}},"model":"claude-opus-5-5","tokenizer":"claude_newer","coefficients":{{"text_milli":330,"tool_use_milli":405,"thinking_milli":330,"tool_result_milli":450,"request_tokens":0}},"prefix":{{"tools":[],"system":[],"injected":[]}},"prefix_is_measured":false,"warm_prefix_tokens":0,"tools":[{{"name":"Read","role":"read"}}],"calls":[[{CALLS},10,10]],"blocks":{},"steps":{},"events":{events}}}}}"#,
+        r#"{{"ctxsim_trace":{{"format_version":1,"id":"s","origin":{{"format":"synthetic","agent":"","agent_version":""}},"model":"claude-opus-5-5",{coefficients}"prefix":{{"tools":[],"system":[],"injected":[]}},"warm_prefix_tokens":0,"prefix_is_measured":false,"tools":[{{"name":"Read","role":"read"}}],"calls":[[{CALLS},10,10]],"blocks":{},"steps":{},"events":{events}}}}}"#,
         per_step * CALLS + 2,
         CALLS + 1,
     );
