@@ -1,5 +1,6 @@
 //! What becomes of a strategy's memory when blocks leave the recording one by one.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::support::{json, one_session, run};
@@ -42,26 +43,12 @@ fn ten_calls(thinking: bool) -> String {
     const CALLS: usize = 10;
     let per_step = if thinking { 3 } else { 2 };
     let events = if thinking { CALLS } else { 0 };
-    let header = serde_json::json!({ "ctxsim_trace": {
-        "format_version": 1,
-        "id": "s",
-        "origin": { "format": "synthetic", "agent": "", "agent_version": "" },
-        "model": "claude-opus-5-5",
-        "tokenizer": "claude_newer",
-        "coefficients": {
-            "text_milli": 330, "tool_use_milli": 405, "thinking_milli": 330, "tool_result_milli": 450,
-            "request_tokens": 0
-        },
-        "prefix": { "tools": [], "system": [], "injected": [] },
-        "prefix_is_measured": false,
-        "warm_prefix_tokens": 0,
-        "tools": [{ "name": "Read", "role": "read" }],
-        "calls": [[CALLS, 10, 10]],
-        "blocks": per_step * CALLS + 2,
-        "steps": CALLS + 1,
-        "events": events,
-    }});
-    let mut out = header.to_string();
+    let coefficients = r#""tokenizer":"claude_newer","coefficients":{"text_milli":330,"tool_use_milli":405,"thinking_milli":330,"tool_result_milli":450,"request_tokens":0},"#;
+    let mut out = format!(
+        r#"{{"ctxsim_trace":{{"format_version":1,"id":"s","origin":{{"format":"synthetic","agent":"","agent_version":""}},"model":"claude-opus-5-5",{coefficients}"prefix":{{"tools":[],"system":[],"injected":[]}},"warm_prefix_tokens":0,"prefix_is_measured":false,"tools":[{{"name":"Read","role":"read"}}],"calls":[[{CALLS},10,10]],"blocks":{},"steps":{},"events":{events}}}}}"#,
+        per_step * CALLS + 2,
+        CALLS + 1,
+    );
     let mut push = |line: &str| {
         out.push('\n');
         out.push_str(line);
@@ -92,6 +79,7 @@ fn ten_calls(thinking: bool) -> String {
     }
     push(r#"{"b":{"k":"assistant_text","m":21,"h":"00000000000000bb","n":10,"u":30,"l":1}}"#);
     push(r#"{"s":{"i":1,"o":1,"t":100000,"d":1000,"g":10}}"#);
+    let _ = writeln!(out);
     out
 }
 
