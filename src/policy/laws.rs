@@ -7,7 +7,7 @@
 //! # Divergence from the real API
 //!
 //! In a run the tokens of a stub come from its characters and the recording's tool-result coefficient;
-//! the lines of an omitted middle are in proportion to its characters (spec/decisions.md 14).
+//! the lines of an omitted middle are in proportion to its characters (docs/decisions.md 14).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -50,7 +50,7 @@ pub trait Policy<'p> {
     }
 }
 
-/// Common parameter: fixed size of summaries in tokens, instead of the law of spec/decisions.md 15.
+/// Common parameter: fixed size of summaries in tokens, instead of the law of docs/decisions.md 15.
 pub const SUMMARY_TOKENS: &str = "summary_tokens";
 /// Common parameter: the floor of the hidden prefix is cached before the session begins.
 pub const WARM_PREFIX: &str = "warm_prefix";

@@ -17,8 +17,15 @@ impl State {
     pub const ELIDED: State = State(2);
     /// Thinking that is no longer replayed.
     pub const WITHHELD: State = State(4);
-    /// Folded into a summary, cleared or rewound.
+    /// Cleared, rewound, or missing from the recording.
     pub const GONE: State = State(8);
+    /// A summary stands for it.
+    pub const FOLDED: State = State(16);
+
+    /// Whether it is no longer in the history.
+    pub fn has_left(self) -> bool {
+        self.has(Self::GONE) || self.has(Self::FOLDED)
+    }
 
     /// Whether every bit of `other` is set.
     pub fn has(self, other: State) -> bool {
@@ -114,7 +121,7 @@ pub struct View<'s> {
 impl View<'_> {
     /// Whether block `i` is in the history.
     pub fn is_live(&self, i: u32) -> bool {
-        i >= self.live_from && !self.states[i as usize].has(State::GONE)
+        i >= self.live_from && !self.states[i as usize].has_left()
     }
 
     /// Sizes of an offloaded result.

@@ -2,7 +2,7 @@
 //!
 //! # Divergence from the real API
 //!
-//! A summary's length is a law (spec/decisions.md 15), and the rendered transcript is sized from the
+//! A summary's length is a law (docs/decisions.md 15), and the rendered transcript is sized from the
 //! tokens of the blocks it quotes. The provider-side shape summarizes everything it was sent; whether the
 //! real one keeps the last messages beside its summary is not documented.
 
@@ -17,7 +17,7 @@ use crate::session::{BlockKind, Flags, Session};
 use crate::tokens::{Tokenizer, scale_milli, scale_ratio};
 use crate::usage::Usage;
 
-/// Share of the summarizer's prompt that comes out as a summary, in hundredths (spec/decisions.md 15).
+/// Share of the summarizer's prompt that comes out as a summary, in hundredths (docs/decisions.md 15).
 const SUMMARY_PERCENT: u64 = 12;
 
 /// A summarizer call about to be made.

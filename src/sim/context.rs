@@ -1,17 +1,18 @@
 //! The client's history during a run, and the blocks it would send: the only thing that changes.
 //!
-//! [`Context::apply`] carries out plans after checking them; everything else only reveals what the
+//! Its `apply_*` methods and `fold` carry out plans after checking them; everything else only reveals what the
 //! recording says comes next. The blocks as sent are kept beside the index up to which they equal the
 //! last request's, so a request costs what is new or changed, not what is there.
 
 use std::ops::Range;
 
+use super::leave::Fold;
 use super::wire::{Wire, is_replayable};
 use crate::cause::Cause;
 use crate::policy::plan::{Offload, StubPlan, StubTokens, SummarizePlan};
 use crate::policy::strategy::Keep;
 use crate::policy::summarize::{first_unanswered_user, round_is_open};
-use crate::policy::view::{NameSize, State, Stored, SummaryMessage, View};
+use crate::policy::view::{NameSize, State, Stored, View};
 use crate::session::{BlockKind, Prefix, Session};
 use crate::tokens::{scale_milli, scale_ratio};
 
@@ -39,6 +40,7 @@ pub struct Memory {
     usage_digits: Vec<u8>,
     tool_names: Vec<NameSize>,
     stubs: Vec<Stub>,
+    folds: Vec<Fold>,
     wire: Wire,
 }
 
@@ -48,6 +50,7 @@ pub struct Context<'s> {
     pub(super) view: View<'s>,
     /// Stubs that stand in requests, by ascending block.
     stubs: Vec<Stub>,
+    pub(super) folds: Vec<Fold>,
     pub(super) prefix: Prefix,
     pub(super) wire: Wire,
 }
@@ -71,7 +74,8 @@ fn filled<T: Clone>(buffer: Vec<T>, len: usize, value: T) -> Vec<T> {
 impl<'s> Context<'s> {
     /// An empty history behind the session's prefix.
     pub fn new(session: &'s Session, model_id_utf16: u64, memory: Memory) -> Context<'s> {
-        let Memory { states, stored, answered, usage_totals, usage_digits, tool_names, stubs, wire } = memory;
+        let Memory { states, stored, answered, usage_totals, usage_digits, tool_names, stubs, folds, wire } =
+            memory;
         let view = View {
             session,
             states: emptied(states),
@@ -88,7 +92,13 @@ impl<'s> Context<'s> {
             model_id_utf16,
             tool_names: emptied(tool_names),
         };
-        let mut context = Context { view, stubs: emptied(stubs), prefix: session.prefix.clone(), wire };
+        let mut context = Context {
+            view,
+            stubs: emptied(stubs),
+            folds: emptied(folds),
+            prefix: session.prefix.clone(),
+            wire,
+        };
         context.view.tool_names.extend(session.tools.iter().map(|t| NameSize::of(&t.name)));
         context.wire.clear();
         context.rebuild_head();
@@ -106,6 +116,7 @@ impl<'s> Context<'s> {
             usage_digits,
             tool_names,
             stubs: self.stubs,
+            folds: self.folds,
             wire: self.wire,
         }
     }
@@ -157,7 +168,7 @@ impl<'s> Context<'s> {
     }
 
     fn push_edited(&mut self, block: u32, state: State) {
-        if state.has(State::GONE) || state.has(State::WITHHELD) {
+        if state.has_left() || state.has(State::WITHHELD) {
             return;
         }
         let stored_tokens = self.view.stored_of(block).map(|s| s.tokens);
@@ -186,7 +197,7 @@ impl<'s> Context<'s> {
         }
     }
 
-    fn rebuild_head(&mut self) {
+    pub(super) fn rebuild_head(&mut self) {
         self.wire.rebuild_head(&self.prefix, self.view.summary.as_ref());
         for block in self.view.live_from..self.view.revealed {
             self.send_block(block);
@@ -201,8 +212,9 @@ impl<'s> Context<'s> {
         let i = plan.block as usize;
         let blocks = &self.view.session.blocks;
         let state = self.view.states.get(i).copied().ok_or(BrokenPlan("the block is not in the history"))?;
-        if blocks.kind[i] != BlockKind::ToolResult || state != State::default() {
-            return Err(BrokenPlan("only a fresh tool result can be offloaded"));
+        let is_last = plan.block + 1 == self.view.revealed;
+        if blocks.kind[i] != BlockKind::ToolResult || state != State::default() || !is_last {
+            return Err(BrokenPlan("only a tool result that just came back can be offloaded"));
         }
         let stored = self.stored_sizes(plan);
         self.restore_stored(stored);
@@ -244,7 +256,7 @@ impl<'s> Context<'s> {
     }
 
     /// Tokens of a block as the client sends it: a stub of its own counts, a provider's does not.
-    fn client_tokens(&self, block: u32) -> u64 {
+    pub(super) fn client_tokens(&self, block: u32) -> u64 {
         let i = block as usize;
         if self.view.states[i].has(State::ELIDED) {
             let stub = self.stubs.binary_search_by_key(&block, |s| s.block);
@@ -291,7 +303,8 @@ impl<'s> Context<'s> {
                 && self.view.session.blocks.kind[block as usize] == BlockKind::ToolResult
                 && !view.states[block as usize].has(State::ELIDED)
         };
-        if !plan.stubs.iter().all(|(block, _)| fits(*block)) {
+        let ascending = plan.stubs.is_sorted_by(|a, b| a.0 < b.0);
+        if !ascending || !plan.stubs.iter().all(|(block, _)| fits(*block)) {
             return Err(BrokenPlan("a stub can only stand for a tool result that is in the history in full"));
         }
         let milli = u64::from(self.view.session.coefficients.tool_result_milli);
@@ -317,19 +330,27 @@ impl<'s> Context<'s> {
     }
 
     /// Sends results in full again.
-    pub fn apply_restore(&mut self, blocks: &[u32]) {
+    ///
+    /// # Errors
+    /// A block that no stub stands for.
+    pub fn apply_restore(&mut self, blocks: &[u32]) -> Result<(), BrokenPlan> {
+        let elided = |b: &u32| self.view.states.get(*b as usize).is_some_and(|s| s.has(State::ELIDED));
+        if !blocks.iter().all(elided) || !blocks.is_sorted_by(|a, b| a < b) {
+            return Err(BrokenPlan("only results that a stub stands for can be sent in full again"));
+        }
         for block in blocks {
             let before = self.client_tokens(*block);
             self.view.states[*block as usize].0 &= !State::ELIDED.0;
             self.view.raw_tokens = self.view.raw_tokens + self.client_tokens(*block) - before;
         }
-        self.stubs.retain(|s| !blocks.contains(&s.block));
-        if let Some(first) = blocks.iter().min() {
+        self.stubs.retain(|s| blocks.binary_search(&s.block).is_err());
+        if let Some(first) = blocks.first() {
             self.resend_from(*first, Cause::PrefixRule);
         }
+        Ok(())
     }
 
-    fn set_state(&mut self, block: u32, bit: State) {
+    pub(super) fn set_state(&mut self, block: u32, bit: State) {
         self.view.states[block as usize].0 |= bit.0;
     }
 
@@ -342,7 +363,7 @@ impl<'s> Context<'s> {
             let is_sent = self.view.session.blocks.kind[i] == BlockKind::Thinking
                 && is_replayable(self.view.session.blocks.flags[i])
                 && !self.view.states[i].has(State::WITHHELD)
-                && !self.view.states[i].has(State::GONE);
+                && !self.view.states[i].has_left();
             if is_sent {
                 self.set_state(block, State::WITHHELD);
                 self.view.raw_tokens -= u64::from(self.view.session.blocks.tokens[i]);
@@ -365,87 +386,31 @@ impl<'s> Context<'s> {
     /// Whether a compaction may be carried out as planned.
     ///
     /// # Errors
-    /// It would cut through an open tool round, or drop a user message that the rule keeps.
+    /// It would cut a message or an open tool round in two, or drop a user message that the rule keeps.
     pub fn check_fold(&self, plan: &SummarizePlan<'_>) -> Result<(), BrokenPlan> {
         let view = &self.view;
-        if plan.fold_to <= self.view.live_from || plan.fold_to > self.view.revealed {
+        let folds_nothing = plan.fold_to == view.live_from && view.summary.is_none();
+        if plan.fold_to < view.live_from || folds_nothing || plan.fold_to > view.revealed {
             return Err(BrokenPlan("a compaction must fold something that is in the history"));
         }
-        let first_kept = (plan.fold_to..self.view.revealed).find(|b| view.is_live(*b));
-        let cuts_round =
-            first_kept.is_some_and(|b| self.view.session.blocks.kind[b as usize] == BlockKind::ToolResult);
-        if cuts_round || round_is_open(&view) {
+        let blocks = &view.session.blocks;
+        if let Some(kept) = (plan.fold_to..view.revealed).find(|b| view.is_live(*b)) {
+            let message = blocks.message[kept as usize];
+            let folds_part = (view.live_from..plan.fold_to).rev().find(|b| view.is_live(*b));
+            if folds_part.is_some_and(|b| blocks.message[b as usize] == message) {
+                return Err(BrokenPlan("a compaction must not cut a message in two"));
+            }
+            if blocks.kind[kept as usize] == BlockKind::ToolResult {
+                return Err(BrokenPlan("a compaction must not part a tool call from its result"));
+            }
+        }
+        if round_is_open(view) {
             return Err(BrokenPlan("a compaction must not cut through an open tool round"));
         }
-        if plan.spec.keep == Keep::UnansweredUser && plan.fold_to > first_unanswered_user(&view) {
+        if plan.spec.keep == Keep::UnansweredUser && plan.fold_to > first_unanswered_user(view) {
             return Err(BrokenPlan("the rule keeps the last user message, the plan does not"));
         }
         Ok(())
-    }
-
-    /// Replaces everything before `fold_to` by `summary`; gives the number of thinking blocks that are no
-    /// longer replayed.
-    pub fn fold(&mut self, fold_to: u32, summary: SummaryMessage, withhold_kept: bool) -> u64 {
-        let old = self.view.summary.map_or(0, |s| u64::from(s.tokens));
-        self.view.raw_tokens = self.view.raw_tokens + u64::from(summary.tokens) - old;
-        self.view.summary = Some(summary);
-        self.forget(self.view.live_from..fold_to);
-        self.view.live_from = fold_to;
-        let withheld = if withhold_kept { self.withhold(fold_to..self.view.revealed).0 } else { 0 };
-        self.wire.note_change(Cause::PrefixCompaction);
-        self.rebuild_head();
-        withheld
-    }
-
-    /// Blocks leave the history.
-    fn forget(&mut self, range: Range<u32>) {
-        for block in range.clone() {
-            let i = block as usize;
-            let state = self.view.states[i];
-            if state.has(State::GONE) {
-                continue;
-            }
-            let tokens = self.client_tokens(block);
-            let utf16 = self.view.result_utf16(block);
-            if !state.has(State::WITHHELD) {
-                self.view.raw_tokens -= tokens;
-            }
-            if self.view.session.blocks.kind[i] == BlockKind::ToolResult {
-                self.view.tool_results_utf16 -= utf16;
-            }
-            self.set_state(block, State::GONE);
-        }
-        let steps = &self.view.session.steps;
-        let states = &self.view.states;
-        self.view.answered.retain(|s| {
-            let output = steps[*s as usize].output.clone();
-            if output.is_empty() {
-                return !range.contains(&output.start) && (range.end != output.start || range.is_empty());
-            }
-            // An answer that only lost its thinking is still one.
-            output.into_iter().any(|block| !states[block as usize].has(State::GONE))
-        });
-        self.view.epoch += 1;
-    }
-
-    /// The user cleared the history or went back, or a recorded compaction is kept.
-    pub fn drop_blocks(&mut self, range: Range<u32>, cause: Cause) {
-        let range = range.start..range.end.min(self.view.revealed);
-        if range.end < self.view.live_from {
-            return; // All of it is folded already, and a summary stays as it was written.
-        }
-        let from_start = range.start <= self.view.live_from;
-        let folded_too = range.start < self.view.live_from;
-        self.forget(range.start.max(self.view.live_from)..range.end.max(self.view.live_from));
-        if from_start {
-            let summary = if folded_too { self.view.summary.take() } else { None };
-            self.view.raw_tokens -= summary.map_or(0, |s| u64::from(s.tokens));
-            self.view.live_from = self.view.live_from.max(range.end);
-            self.wire.note_change(cause);
-            self.rebuild_head();
-        } else {
-            self.resend_from(range.start, cause);
-        }
     }
 
     /// Something outside the blocks changed what the cache of messages depends on.
@@ -461,8 +426,7 @@ impl<'s> Context<'s> {
         let revealed = self.view.revealed;
         for block in blocks.iter().copied().filter(|b| *b < revealed) {
             let state = self.view.states[block as usize];
-            if !state.has(State::ELIDED) && !state.has(State::GONE) {
-                self.set_state(block, State::ELIDED);
+            if !state.has(State::ELIDED) && !state.has_left() {
                 elided.push(Stub { block, tokens, utf16: 0, server: false });
             }
         }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::context::{Context, Memory, Stub};
 use crate::cause::Cause;
 use crate::policy::view::{Stored, SummaryMessage};
-use crate::session::{Prefix, Session};
+use crate::session::{DropReason, Prefix, Session};
 
 /// One entry, made when `revealed` blocks were in the history.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub enum Change {
     /// All thinking up to here is no longer replayed.
     WithholdAll,
     /// The user cleared the history or went back.
-    Dropped { range: Range<u32>, cause: Cause },
+    Dropped { ranges: Vec<Range<u32>>, reason: DropReason, cause: Cause },
     /// Tools or system prompt changed.
     PrefixChanged { prefix: Prefix, cause: Cause },
 }
@@ -56,15 +56,15 @@ impl Ledger {
     /// The history of `live`, rebuilt in a fresh context from the recorded messages and the entries.
     pub fn rebuild<'s>(&self, session: &'s Session, live: &Context<'s>) -> Context<'s> {
         let mut context = Context::new(session, live.view().model_id_utf16, Memory::default());
+        // The usage of each answer is stored with it.
+        context.view.usage_totals.clone_from(&live.view.usage_totals);
+        context.view.usage_digits.clone_from(&live.view.usage_digits);
         for entry in &self.entries {
             self.reveal_to(&mut context, entry.revealed);
             context.replay(&entry.change);
         }
         self.reveal_to(&mut context, live.view.revealed);
-        for step in &live.view.answered {
-            let i = *step as usize;
-            context.answered(*step, live.view.usage_totals[i], live.view.usage_digits[i]);
-        }
+        context.recount();
         context.wire.adopt(&live.wire);
         context
     }
@@ -122,9 +122,9 @@ pub fn replay_entries(entries: &[SessionEntry]) -> Replayed {
             SessionEntry::Message { .. } => messages.push(i),
             SessionEntry::Other { .. } => {}
             SessionEntry::Compaction { up_to, .. } => {
-                let last_folded = entries[..i].iter().position(|e| e.id() == up_to);
-                let kept = messages.iter().copied().filter(|m| last_folded.is_some_and(|last| *m > last));
-                messages = std::iter::once(i).chain(kept).collect();
+                let folded = messages.iter().position(|m| entries[*m].id() == up_to);
+                let kept = folded.map_or(messages.len(), |last| last + 1);
+                messages = std::iter::once(i).chain(messages[kept..].iter().copied()).collect();
             }
         }
     }
@@ -142,14 +142,17 @@ impl Context<'_> {
                 }
                 self.resend_from(first.unwrap_or(self.view.revealed), Cause::PrefixRule);
             }
-            Change::Restore { blocks } => self.apply_restore(blocks),
+            Change::Restore { blocks } => {
+                // It was checked when it was recorded.
+                let _ = self.apply_restore(blocks);
+            }
             Change::Compaction { fold_to, summary, withhold_kept } => {
                 self.fold(*fold_to, *summary, *withhold_kept);
             }
             Change::WithholdAll => {
                 self.withhold_all(Cause::PrefixThinking);
             }
-            Change::Dropped { range, cause } => self.drop_blocks(range.clone(), *cause),
+            Change::Dropped { ranges, reason, cause } => self.drop_blocks(ranges, *reason, *cause),
             Change::PrefixChanged { prefix, cause } => self.change_prefix(prefix.clone(), *cause),
         }
     }

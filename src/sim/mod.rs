@@ -3,6 +3,7 @@
 mod aside;
 pub mod context;
 pub mod events;
+mod leave;
 pub mod ledger;
 mod recording;
 pub mod run;

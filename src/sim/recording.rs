@@ -29,7 +29,11 @@ pub(super) struct Recording<'a, R> {
 
 impl<'a, R: Recorder> Recording<'a, R> {
     pub(super) fn new(session: &'a Session, price: &'a Price, recorder: &'a mut R) -> Recording<'a, R> {
-        let summary = Summary { hidden_prefix_tokens: session.prefix.tokens(), ..Summary::default() };
+        let summary = Summary {
+            hidden_prefix_tokens: session.prefix.tokens(),
+            recorded_compactions_undone: session.recorded_compactions_undone(),
+            ..Summary::default()
+        };
         Recording {
             session,
             price,
@@ -246,10 +250,6 @@ impl<'a, R: Recorder> Recording<'a, R> {
     pub(super) fn stop(&mut self, reason: StopReason) {
         self.summary.stopped_at_request = Some(u64::from(self.number()));
         self.summary.stop_reason = Some(reason);
-    }
-
-    pub(super) fn summary_mut(&mut self) -> &mut Summary {
-        &mut self.summary
     }
 
     pub(super) fn finish(self) -> Summary {

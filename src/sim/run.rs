@@ -3,9 +3,10 @@
 //! # Divergence from the real API
 //!
 //! Replay is open-loop: outputs are as recorded, no request is added, and re-reads that a stub would have
-//! provoked are not charged (spec/decisions.md 24). Where a recorded prompt shrank and the recording does
+//! provoked are not charged (docs/decisions.md 24). Where a recorded prompt shrank and the recording does
 //! not say why, the thinking behind the gap is not judged by what was before it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::aside::Aside;
@@ -23,7 +24,7 @@ use crate::provider::price::{Price, Rates};
 use crate::provider::{
     Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, Request, Ttl,
 };
-use crate::session::{BlockKind, DropReason, EventKind, Session};
+use crate::session::{BlockKind, DropReason, Event, EventKind, Session};
 use crate::sim::SimEventKind;
 use crate::sim::summary::StopReason;
 
@@ -90,6 +91,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
         markers: std::mem::take(&mut scratch.markers),
         thinking: std::mem::take(&mut scratch.thinking),
         next_event: 0,
+        compactions_are_undone: session.recorded_compactions_undone() > 0,
     };
     cell.replay();
     let Cell { context, provider, log, markers, thinking, .. } = cell;
@@ -116,6 +118,7 @@ struct Cell<'a, 'p, P, R> {
     markers: Vec<Marker>,
     thinking: Vec<u32>,
     next_event: usize,
+    compactions_are_undone: bool,
 }
 
 /// The run ends here.
@@ -199,10 +202,10 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 Plan::Notice { text, .. } => {
                     self.log.event(|| SimEventKind::Notice { rule: id.clone(), text: text.to_owned() });
                 }
-                Plan::Restore { blocks, .. } => {
-                    self.context.apply_restore(&blocks);
-                    self.note(Change::Restore { blocks });
-                }
+                Plan::Restore { blocks, .. } => match self.context.apply_restore(&blocks) {
+                    Ok(()) => self.note(Change::Restore { blocks }),
+                    Err(broken) => self.log.violation(&id, broken.0),
+                },
                 Plan::Stub(plan) => match self.context.apply_stubs(&plan) {
                     Ok((withheld, elided)) => {
                         self.log.pass(&id, self.session, &plan, withheld);
@@ -295,8 +298,11 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         self.next_event += due;
         let events = &session.events[begin..begin + due];
         let resumed = events.iter().any(|e| e.kind == EventKind::Resumed);
-        for event in events {
-            self.event(&event.kind, resumed);
+        for group in events.chunk_by(|a, b| drop_reason(a).is_some() && drop_reason(a) == drop_reason(b)) {
+            match drop_reason(&group[0]) {
+                Some(reason) => self.drop_blocks(group, reason),
+                None => self.event(&group[0].kind, resumed),
+            }
         }
     }
 
@@ -319,28 +325,42 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 self.context.note_change(Cause::PrefixParameters);
             }
             EventKind::ManualCompaction => self.ask_policy(true),
-            EventKind::BlocksDropped { from, to, reason } => {
-                let cause = match reason {
-                    DropReason::Compaction => Cause::PrefixCompaction,
-                    DropReason::Clear | DropReason::Rewind => Cause::PrefixRewind,
-                    DropReason::Unexplained => Cause::PrefixUnknown,
-                };
-                self.context.drop_blocks(*from..*to, cause);
-                if *reason == DropReason::Unexplained {
-                    self.provider.forget_bindings(|block| block >= *from);
-                }
-                self.note(Change::Dropped { range: *from..*to, cause });
-            }
             EventKind::RecordedClearing { blocks, applied: true } => {
                 let elided = self.context.apply_recorded_clearing(blocks);
                 self.note(Change::Pass { elided, withhold: None });
             }
-            EventKind::RecordedClearing { applied: false, .. } | EventKind::RecordedCompaction { .. } => {
-                self.log.summary_mut().recorded_compactions_undone += 1;
+            // The user asked for it; whether the recording's own is kept, the session's view says.
+            EventKind::RecordedCompaction { automatic: false, .. } if self.compactions_are_undone => {
+                self.ask_policy(true);
             }
+            EventKind::RecordedClearing { applied: false, .. }
+            | EventKind::RecordedCompaction { .. }
+            | EventKind::BlocksDropped { .. } => {}
             EventKind::ModelChanged { model } => self.change_model(model),
             EventKind::Resumed => {}
         }
+    }
+
+    /// Drops that follow each other for one reason are one change.
+    fn drop_blocks(&mut self, events: &[Event], reason: DropReason) {
+        let cause = match reason {
+            DropReason::Compaction => Cause::PrefixCompaction,
+            DropReason::Clear | DropReason::Rewind => Cause::PrefixRewind,
+            DropReason::Unexplained => Cause::PrefixUnknown,
+        };
+        let ranges: Vec<Range<u32>> = events
+            .iter()
+            .filter_map(|e| match e.kind {
+                EventKind::BlocksDropped { from, to, .. } => Some(from..to),
+                _ => None,
+            })
+            .collect();
+        self.context.drop_blocks(&ranges, reason, cause);
+        if reason == DropReason::Unexplained {
+            let first = ranges.iter().map(|r| r.start).min().unwrap_or(0);
+            self.provider.forget_bindings(|block| block >= first);
+        }
+        self.note(Change::Dropped { ranges, reason, cause });
     }
 
     fn change_prefix(&mut self, prefix: crate::session::Prefix, cause: Cause, resumed: bool) {
@@ -403,6 +423,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             .map_or(Ttl::Short, |m| m.ttl);
         let at_ms = self.session.steps.first().and_then(|s| s.start_ms).unwrap_or(0);
         self.provider.warm(&blocks[..prefix], self.params, ttl, at_ms);
+    }
+}
+
+fn drop_reason(event: &Event) -> Option<DropReason> {
+    match event.kind {
+        EventKind::BlocksDropped { reason, .. } => Some(reason),
+        _ => None,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::lines::{self, Found, MAX_LINE_BYTES};
 use crate::session::{BlockKind, Blocks, NONE, Session};
 use crate::{Error, Result};
 
-/// Most tokens of one request that are taken for real (spec/decisions.md 30).
+/// Most tokens of one request that are taken for real (docs/decisions.md 30).
 const MAX_TOKENS: u64 = 1_000_000_000;
 /// Largest coefficient: a thousand tokens a character, as `--tokens chars:0.001` has it.
 const MAX_MILLI: u64 = 1_000_000;

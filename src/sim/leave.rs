@@ -1,0 +1,131 @@
+//! How blocks leave the history: folded into a summary, cleared, rewound, or simply missing from the
+//! recording.
+
+use std::ops::Range;
+
+use super::context::Context;
+use crate::cause::Cause;
+use crate::policy::view::{State, SummaryMessage};
+use crate::session::{BlockKind, DropReason};
+
+/// A summary and what it stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fold {
+    /// Blocks before this one are folded.
+    pub fold_to: u32,
+    /// Blocks that were in the history when it was written: going back behind them undoes it.
+    pub at: u32,
+    pub summary: SummaryMessage,
+}
+
+impl Context<'_> {
+    /// Replaces everything before `fold_to` by `summary`; gives the number of thinking blocks that are no
+    /// longer replayed.
+    pub fn fold(&mut self, fold_to: u32, summary: SummaryMessage, withhold_kept: bool) -> u64 {
+        for block in self.view.live_from..fold_to {
+            if !self.view.states[block as usize].has_left() {
+                self.set_state(block, State::FOLDED);
+            }
+        }
+        self.folds.push(Fold { fold_to, at: self.view.revealed, summary });
+        self.show_last_fold();
+        let withheld = if withhold_kept { self.withhold(fold_to..self.view.revealed).0 } else { 0 };
+        self.recount();
+        self.wire.note_change(Cause::PrefixCompaction);
+        self.rebuild_head();
+        withheld
+    }
+
+    fn show_last_fold(&mut self) {
+        self.view.live_from = self.folds.last().map_or(0, |f| f.fold_to);
+        self.view.summary = self.folds.last().map(|f| f.summary);
+    }
+
+    /// Blocks leave the history, all for one reason. What a summary stands for stays in it, except that a
+    /// clear (or a recorded compaction that is kept) takes the summary too, and going back to before a
+    /// compaction undoes it.
+    pub fn drop_blocks(&mut self, ranges: &[Range<u32>], reason: DropReason, cause: Cause) {
+        let first = ranges.iter().map(|r| r.start).min().unwrap_or(self.view.revealed);
+        let folds = self.folds.len();
+        match reason {
+            DropReason::Rewind => self.unfold_behind(first),
+            DropReason::Clear | DropReason::Compaction if first <= self.view.live_from => self.folds.clear(),
+            DropReason::Clear | DropReason::Compaction | DropReason::Unexplained => {}
+        }
+        let had_summary = self.folds.len() < folds;
+        for range in ranges {
+            self.mark_gone(range.start.max(self.view.live_from)..range.end.min(self.view.revealed));
+        }
+        self.show_last_fold();
+        self.recount();
+        if had_summary {
+            self.wire.note_change(cause);
+            self.rebuild_head();
+        } else {
+            self.resend_from(first, cause);
+        }
+    }
+
+    /// Takes back the compactions that were made after block `from` had come.
+    fn unfold_behind(&mut self, from: u32) {
+        let folded_to = self.view.live_from;
+        while self.folds.pop_if(|f| f.at > from).is_some() {}
+        self.show_last_fold();
+        for block in self.view.live_from..folded_to {
+            self.view.states[block as usize].0 &= !State::FOLDED.0;
+        }
+    }
+
+    fn mark_gone(&mut self, range: Range<u32>) {
+        for block in range.clone() {
+            self.set_state(block, State::GONE);
+        }
+        // An answer without blocks leaves with its neighbours.
+        let steps = &self.view.session.steps;
+        for step in &self.view.answered {
+            let output = &steps[*step as usize].output;
+            if output.is_empty()
+                && (range.contains(&output.start) || (range.end == output.start && !range.is_empty()))
+            {
+                self.view.usage_totals[*step as usize] = 0;
+            }
+        }
+    }
+
+    /// Works the running totals out anew from what is live.
+    pub(super) fn recount(&mut self) {
+        let mut raw_tokens = self.prefix.tokens() + self.view.summary.map_or(0, |s| u64::from(s.tokens));
+        let mut tool_results_utf16 = 0;
+        for block in (self.view.live_from..self.view.revealed).filter(|b| self.view.is_live(*b)) {
+            if !self.view.states[block as usize].has(State::WITHHELD) {
+                raw_tokens += self.client_tokens(block);
+            }
+            if self.view.session.blocks.kind[block as usize] == BlockKind::ToolResult {
+                tool_results_utf16 += self.view.result_utf16(block);
+            }
+        }
+        self.view.raw_tokens = raw_tokens;
+        self.view.tool_results_utf16 = tool_results_utf16;
+        self.recount_answers();
+        self.view.epoch += 1;
+    }
+
+    /// An answer is in the history while any block of it is; one that only lost its thinking still is.
+    fn recount_answers(&mut self) {
+        let steps = &self.view.session.steps;
+        let mut answered = std::mem::take(&mut self.view.answered);
+        answered.clear();
+        for (step, total) in (0_u32..).zip(&self.view.usage_totals) {
+            let output = steps[step as usize].output.clone();
+            let is_there = if output.is_empty() {
+                output.start > self.view.live_from
+            } else {
+                output.end <= self.view.revealed && output.into_iter().any(|block| self.view.is_live(block))
+            };
+            if *total > 0 && is_there {
+                answered.push(step);
+            }
+        }
+        self.view.answered = answered;
+    }
+}
