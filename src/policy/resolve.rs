@@ -292,7 +292,7 @@ impl<'a> Bound<'a> {
         self.summarize(rule)
     }
 
-    fn tool_results<'r>(rule: &'r RuleToml) -> Resolved<&'r ToolResultsToml> {
+    fn tool_results(rule: &RuleToml) -> Resolved<&ToolResultsToml> {
         match &rule.select {
             Some(SelectToml::ToolResults(select)) => Ok(select),
             _ => Err("this action needs `select = { tool_results = … }`".to_owned()),
