@@ -45,6 +45,16 @@ pub enum Command {
 Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are \
 compared. The first policy is the baseline of the relative columns.")]
     Simulate(Box<SimulateArgs>),
+    /// Run a full grid of parameters: one row per strategy and model, the cheapest one marked
+    #[command(after_help = "Examples:
+  ctxsim sweep ~/.claude/projects -p none -p arcturn --grid minCharsPerPass=10000..200000:log:9
+  ctxsim sweep fixtures/traces -p arcturn --grid keepRecentTurns=1,3,5 --grid minCharsPerPass=0..100000:50000 -o out
+
+A SPEC is a list (1,3,5), a range with a step (0..10:2), or a range of so many values, each the same factor above \
+the one before (10000..200000:log:9); both ends belong to it. Every policy runs at every point of the grids that it \
+has parameters for; those without any come first and as they are, and the first one is the baseline. -o writes \
+results.json, sweep.csv and report.md.")]
+    Sweep(Box<SweepArgs>),
     /// Write content-free traces of recordings: sizes and hashes, no text
     #[command(after_help = "Examples:
   ctxsim trace ~/.claude/projects/api -o traces
@@ -266,6 +276,24 @@ pub struct SimulateArgs {
     /// Print every request of this session (its id, or how the id begins)
     #[arg(long, value_name = "SESSION", help_heading = "Output")]
     pub explain: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub replay: ReplayArgs,
+    /// Values of a parameter; several make a full grid
+    #[arg(long, value_name = "KEY=SPEC", required = true, help_heading = "Strategies and models")]
+    pub grid: Vec<String>,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "undo", help_heading = "Sessions")]
+    pub recorded_compactions: Compactions,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

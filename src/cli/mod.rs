@@ -15,6 +15,7 @@ mod scenario;
 mod schema;
 mod simulate;
 mod study;
+mod sweep;
 mod trace;
 
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ fn dispatch(cli: Cli) -> Outcome {
     match cli.command {
         Command::Run(args) => scenario::run(&args, &terminal),
         Command::Simulate(args) => simulate::run(&args, &terminal),
+        Command::Sweep(args) => sweep::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),
         Command::Policies(args) => list::policies(&args, &terminal),

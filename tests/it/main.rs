@@ -24,6 +24,7 @@ mod reference;
 mod runner;
 mod sim;
 mod support;
+mod sweep;
 mod tidy;
 mod trace;
 mod transcripts;
