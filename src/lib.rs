@@ -8,6 +8,7 @@ pub mod config;
 pub mod error;
 pub mod generate;
 pub mod ingest;
+pub mod join;
 mod lines;
 pub mod metrics;
 pub mod policy;

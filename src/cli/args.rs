@@ -55,6 +55,14 @@ the one before (10000..200000:log:9); both ends belong to it. Every policy runs 
 has parameters for; those without any come first and as they are, and the first one is the baseline. -o writes \
 results.json, sweep.csv and report.md.")]
     Sweep(Box<SweepArgs>),
+    /// Join the results of all shards of a run
+    #[command(after_help = "Examples:
+  ctxsim join shard-1 shard-2 shard-3 -o joined
+  ctxsim join ci/shard-* -o reports/all --force
+
+Cells and totals are those of a run without --shard. Missing or doubled shards and cells, interrupted runs, and mixed \
+versions or recipes are refused.")]
+    Join(JoinArgs),
     /// Write content-free traces of recordings: sizes and hashes, no text
     #[command(after_help = "Examples:
   ctxsim trace ~/.claude/projects/api -o traces
@@ -294,6 +302,19 @@ pub struct SweepArgs {
     pub recorded_compactions: Compactions,
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct JoinArgs {
+    /// Folders written with --out and --shard
+    #[arg(value_name = "DIR", required = true)]
+    pub shards: Vec<PathBuf>,
+    /// Folder of the joined results
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Overwrite a non-empty folder that ctxsim did not write
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]

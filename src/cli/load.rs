@@ -46,6 +46,8 @@ pub struct Corpus {
     pub skipped: Vec<Skipped>,
     /// Whole files among them.
     pub skipped_files: usize,
+    /// Sessions left to other shards.
+    pub elsewhere: usize,
     /// Not everything was read.
     pub interrupted: bool,
 }
@@ -121,10 +123,11 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     }
     corpus.skipped.extend(parts.iter_mut().flat_map(|part| std::mem::take(&mut part.notices)));
     leave_out_copies(options, parts, control, terminal, &mut corpus)?;
-    if corpus.sessions.is_empty() && !corpus.interrupted {
+    // A shard may be empty: it is one of several, and all are joined.
+    if corpus.sessions.is_empty() && corpus.elsewhere == 0 && !corpus.interrupted {
         return Err(Failure::new(
             exit::NO_MATCH,
-            "no session matches: nothing is left after --since, --project and --shard",
+            "no session matches: nothing is left after --since and --project",
         ));
     }
     Ok(corpus)
@@ -235,15 +238,19 @@ fn read_again(part: &Part, options: &LoadOptions) -> ctxsim::Result<Recording> {
 }
 
 fn keep(options: &LoadOptions, session: Session, corpus: &mut Corpus) {
-    if keeps(options, &session) {
-        corpus.sessions.push(Arc::new(session));
+    if !keeps(options, &session) {
+        return;
+    }
+    match options.shard.is_none_or(|shard| shard.contains(&session.id)) {
+        true => corpus.sessions.push(Arc::new(session)),
+        false => corpus.elsewhere += 1,
     }
 }
 
 fn keeps(options: &LoadOptions, session: &Session) -> bool {
     let last_ms = session.steps.iter().rev().find_map(|s| s.start_ms);
     let is_recent = options.since_ms.is_none_or(|since| last_ms.is_some_and(|last| last >= since));
-    !session.steps.is_empty() && is_recent && options.shard.is_none_or(|shard| shard.contains(&session.id))
+    !session.steps.is_empty() && is_recent
 }
 
 fn notices(path: &Path, recording: &Recording) -> Vec<Skipped> {

@@ -4,6 +4,7 @@ mod args;
 mod exit;
 mod explain;
 mod inspect;
+mod join;
 mod list;
 mod load;
 mod output;
@@ -57,6 +58,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Run(args) => scenario::run(&args, &terminal),
         Command::Simulate(args) => simulate::run(&args, &terminal),
         Command::Sweep(args) => sweep::run(&args, &terminal),
+        Command::Join(args) => join::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),
         Command::Policies(args) => list::policies(&args, &terminal),

@@ -45,7 +45,7 @@ pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
         let corpus = load::load(&one.load, &control, terminal)?;
         let options = &one.scenario.options;
         let compactions = resolve::compactions_word(compactions(options.recorded_compactions));
-        let mut recipe = study::recipe_of(&one.replay, "run", &options.tokens, compactions);
+        let mut recipe = study::recipe_of(&one.replay, "run", &options.tokens, compactions, args.shard);
         recipe.scenario = Some(one.name.clone());
         let description = &one.scenario.description;
         let study = Study { replay: &one.replay, recipe, description, jobs: args.jobs, control: &control };

@@ -25,7 +25,7 @@ pub fn run(args: &SweepArgs, terminal: &Terminal) -> Outcome {
     let compactions = super::resolve::compactions_word(args.recorded_compactions);
     let study = Study {
         replay: &replay,
-        recipe: study::recipe_of(&replay, "sweep", &args.session.tokens, compactions),
+        recipe: study::recipe_of(&replay, "sweep", &args.session.tokens, compactions, args.session.shard),
         description: "",
         jobs: args.session.jobs,
         control: &control,

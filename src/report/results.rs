@@ -54,6 +54,9 @@ pub struct Recipe {
     /// Date whose prices were used, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_date: Option<String>,
+    /// Which part of the sessions was run, as `hash:i/n`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
     /// Strategies with every parameter.
     pub policies: Vec<RecipePolicy>,
 }
@@ -66,7 +69,8 @@ pub struct RecipePolicy {
     /// The preset or file it comes from.
     #[serde(default)]
     pub preset: String,
-    /// Every parameter, as resolved for the first model.
+    /// Every parameter, as resolved for the first model asked for, else for the one that stands in for unknown
+    /// ones.
     pub params: serde_json::Map<String, serde_json::Value>,
 }
 

@@ -84,3 +84,37 @@ fn slips_are_named_before_any_work() {
         assert_eq!(stdout(&output), "");
     }
 }
+
+#[test]
+fn joined_shards_are_the_bytes_of_one_run() {
+    for command in
+        [vec!["sweep", "-p", "none", "-p", "arcturn", "--grid", "keepRecentTurns=1,5"], vec!["simulate"]]
+    {
+        let dir = one_session();
+        for i in 0..6 {
+            let text = recording(&format!("s{i}"), ["claude-haiku-4-5", "claude-opus-5-5"][i % 2], 8, 9_000);
+            fs::write(dir.path().join(format!("s{i}.jsonl")), text).expect("writable");
+        }
+        let run = |args: &[&str]| {
+            let output = run(dir.path(), command.iter().chain(&["s*.jsonl", "-o"]).chain(args));
+            assert_eq!(code(&output), 0, "{}", stderr(&output));
+        };
+        run(&["whole"]);
+        // Seven sessions and nine shards: some are empty.
+        let shards: Vec<String> = (1..=9).map(|i| format!("part{i}")).collect();
+        for (i, shard) in shards.iter().enumerate() {
+            run(&[shard, "--shard", &format!("hash:{}/9", i + 1)]);
+        }
+        let join = |shards: &[String]| {
+            let args = ["join", "-o", "joined"].into_iter().chain(shards.iter().map(String::as_str));
+            crate::support::run(dir.path(), args)
+        };
+        assert_eq!(code(&join(&shards)), 0);
+        let bytes = |folder: &str| fs::read(dir.path().join(folder).join("results.json")).expect("written");
+        assert!(bytes("whole") == bytes("joined"));
+        let missing = join(&shards[1..]);
+        assert_eq!(code(&missing), 2);
+        assert!(stderr(&missing).contains("hash:1/9"), "{}", stderr(&missing));
+        assert_eq!(code(&join(&["whole".to_owned()])), 2);
+    }
+}

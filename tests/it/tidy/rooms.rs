@@ -22,6 +22,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("metrics", &["sim", "cause", "error"]),
     ("config", &["policy", "error"]),
     ("sweep", &["sim", "policy", "provider", "session", "error"]),
+    ("join", &["report", "sweep", "error"]),
     ("report", &["metrics", "sim", "usage", "cause", "error"]),
 ];
 
