@@ -6,6 +6,7 @@
 pub mod cause;
 pub mod config;
 pub mod error;
+pub mod gate;
 pub mod generate;
 pub mod ingest;
 pub mod join;

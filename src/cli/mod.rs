@@ -3,6 +3,7 @@
 mod args;
 mod exit;
 mod explain;
+mod gate;
 mod inspect;
 mod join;
 mod list;
@@ -58,6 +59,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Run(args) => scenario::run(&args, &terminal),
         Command::Simulate(args) => simulate::run(&args, &terminal),
         Command::Sweep(args) => sweep::run(&args, &terminal),
+        Command::Gate(args) => gate::run(&args, &terminal),
         Command::Join(args) => join::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),

@@ -7,6 +7,7 @@ mod compile;
 mod compile_properties;
 mod compile_recordings;
 mod folded;
+mod gate;
 mod hostile_input;
 mod hostile_traces;
 mod ingest_claude_code;
