@@ -71,7 +71,7 @@ violations. A missing cell, or a run that now stops early, always fails.")]
   ctxsim join shard-1 shard-2 shard-3 -o joined
   ctxsim join ci/shard-* -o reports/all --force
 
-Cells and totals are those of a run without --shard. Missing or doubled shards and cells, interrupted runs, and mixed \
+Files are those of a run without --shard, but for pictures. Missing or doubled shards and cells, interrupted runs, and mixed \
 versions or recipes are refused.")]
     Join(JoinArgs),
     /// Write content-free traces of recordings: sizes and hashes, no text

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
+use ctxsim::session::{Event, EventKind, PrefixBlock, Session, trace};
+
 use crate::support::{code, ctxsim, one_session, run, stderr, stdout};
 
 /// Simulates `policy` under the label `mine` into folder `out`.
@@ -146,4 +148,68 @@ fn a_scenario_is_run_and_brings_its_rules() {
     assert!(!dir.path().join("reports").exists());
     fs::write(dir.path().join("b.json"), "{}").expect("writable");
     assert_eq!(code(&gate(&[])), 2);
+}
+
+/// A session of 30 requests with three tools, and `break_it` done to it.
+fn trace_with(dir: &Path, break_it: fn(&mut Session)) {
+    let output = run(dir, ["trace", "s.jsonl", "-o", "traces"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let path = dir.join("traces/session-one.trace.jsonl");
+    let bytes = fs::read(&path).expect("written");
+    let mut session = trace::read(bytes.as_slice(), &path).expect("own output");
+    let tokens = u32::try_from(session.prefix.tokens() / 6).expect("small");
+    session.prefix.tools = (1..=3).map(|hash| PrefixBlock { hash, tokens }).collect();
+    break_it(&mut session);
+    let mut out = Vec::new();
+    trace::write(&session, &mut out).expect("memory");
+    fs::write(&path, out).expect("writable");
+}
+
+/// From this request on, the broken sessions differ.
+const BROKEN_AT: u32 = 12;
+
+fn before(request: u32, kind: EventKind) -> Event {
+    Event { before_step: request - 1, kind }
+}
+
+/// The system prompt has the time in it.
+fn clock_in_the_system_prompt(session: &mut Session) {
+    let requests = u32::try_from(session.steps.len()).expect("few");
+    session.events = (BROKEN_AT..=requests)
+        .map(|request| {
+            let mut system = session.prefix.system.clone();
+            system[0].hash = u64::from(request) + 1_000;
+            before(request, EventKind::SystemChanged { system })
+        })
+        .collect();
+}
+
+/// The tools come in the order of a hash table of the process.
+fn tools_in_another_order(session: &mut Session) {
+    let mut tools = session.prefix.tools.clone();
+    tools.rotate_left(1);
+    session.events = vec![before(BROKEN_AT, EventKind::ToolsChanged { tools })];
+}
+
+#[test]
+fn clients_that_break_the_prefix_fail_with_the_request_and_the_cause() {
+    for (break_it, cause) in [
+        (clock_in_the_system_prompt as fn(&mut Session), "prefix_system"),
+        (tools_in_another_order, "prefix_tool_order"),
+    ] {
+        let dir = one_session();
+        let gate = |args: &[&str]| {
+            let study = ["simulate", "traces", "-p", "none", "-o", "out"];
+            assert_eq!(code(&run(dir.path(), study)), 0);
+            gate(dir.path(), args)
+        };
+        trace_with(dir.path(), |_| {});
+        assert_eq!(code(&gate(&["--update"])), 0);
+        assert_eq!(code(&gate(&[])), 0);
+        trace_with(dir.path(), break_it);
+        let output = gate(&[]);
+        assert_eq!(code(&output), 1, "{cause}: {}", stdout(&output));
+        let first = format!(" {BROKEN_AT}: {cause}, ");
+        assert!(stdout(&output).contains(&first), "{first}: {}", stdout(&output));
+    }
 }

@@ -87,9 +87,10 @@ fn slips_are_named_before_any_work() {
 
 #[test]
 fn joined_shards_are_the_bytes_of_one_run() {
-    for command in
-        [vec!["sweep", "-p", "none", "-p", "arcturn", "--grid", "keepRecentTurns=1,5"], vec!["simulate"]]
-    {
+    for command in [
+        vec!["sweep", "-p", "none", "-p", "arcturn", "--grid", "keepRecentTurns=1,5"],
+        vec!["simulate", "-p", "none", "-p", "arcturn:minCharsPerPass=0,keepRecentTurns=1"],
+    ] {
         let dir = one_session();
         for i in 0..6 {
             let text = recording(&format!("s{i}"), ["claude-haiku-4-5", "claude-opus-5-5"][i % 2], 8, 9_000);
@@ -110,8 +111,14 @@ fn joined_shards_are_the_bytes_of_one_run() {
             crate::support::run(dir.path(), args)
         };
         assert_eq!(code(&join(&shards)), 0);
-        let bytes = |folder: &str| fs::read(dir.path().join(folder).join("results.json")).expect("written");
-        assert!(bytes("whole") == bytes("joined"));
+        let bytes = |folder: &str, name: &str| fs::read(dir.path().join(folder).join(name)).expect(name);
+        let names = match command[0] {
+            "sweep" => &["results.json", "sweep.csv", "report.md"][..],
+            _ => &["results.json", "requests.csv", "events.jsonl"],
+        };
+        for name in names {
+            assert!(bytes("whole", name) == bytes("joined", name), "{name}");
+        }
         let missing = join(&shards[1..]);
         assert_eq!(code(&missing), 2);
         assert!(stderr(&missing).contains("hash:1/9"), "{}", stderr(&missing));
