@@ -35,6 +35,7 @@ pub struct Stub {
 pub struct Memory {
     states: Vec<State>,
     stored: Vec<Stored>,
+    user_messages: Vec<u32>,
     answered: Vec<u32>,
     usage_totals: Vec<u64>,
     usage_digits: Vec<u8>,
@@ -74,8 +75,18 @@ fn filled<T: Clone>(buffer: Vec<T>, len: usize, value: T) -> Vec<T> {
 impl<'s> Context<'s> {
     /// An empty history behind the session's prefix.
     pub fn new(session: &'s Session, model_id_utf16: u64, memory: Memory) -> Context<'s> {
-        let Memory { states, stored, answered, usage_totals, usage_digits, tool_names, stubs, folds, wire } =
-            memory;
+        let Memory {
+            states,
+            stored,
+            user_messages,
+            answered,
+            usage_totals,
+            usage_digits,
+            tool_names,
+            stubs,
+            folds,
+            wire,
+        } = memory;
         let view = View {
             session,
             states: emptied(states),
@@ -83,6 +94,7 @@ impl<'s> Context<'s> {
             revealed: 0,
             live_from: 0,
             summary: None,
+            user_messages: emptied(user_messages),
             answered: emptied(answered),
             usage_totals: filled(usage_totals, session.steps.len(), 0),
             usage_digits: filled(usage_digits, session.steps.len(), 4),
@@ -107,10 +119,12 @@ impl<'s> Context<'s> {
 
     /// The buffers, for another context.
     pub fn into_memory(self) -> Memory {
-        let View { states, stored, answered, usage_totals, usage_digits, tool_names, .. } = self.view;
+        let View { states, stored, user_messages, answered, usage_totals, usage_digits, tool_names, .. } =
+            self.view;
         Memory {
             states,
             stored,
+            user_messages,
             answered,
             usage_totals,
             usage_digits,
@@ -144,6 +158,10 @@ impl<'s> Context<'s> {
         let i = block as usize;
         let blocks = &self.view.session.blocks;
         self.view.raw_tokens += u64::from(blocks.tokens[i]);
+        let is_user = matches!(blocks.kind[i], BlockKind::UserText | BlockKind::Image);
+        if is_user && (i == 0 || blocks.message[i] != blocks.message[i - 1]) {
+            self.view.user_messages.push(block);
+        }
         if blocks.kind[i] == BlockKind::ToolResult {
             let images = self.view.session.parts_of(block).map_or(0, |p| p.image_base64_chars);
             self.view.tool_results_utf16 += u64::from(blocks.utf16[i]) + u64::from(images);

@@ -168,7 +168,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
         self.passes += 1;
         self.summary.passes += 1;
         self.summary.elided_results += plan.stubs.len() as u64;
-        self.summary.chars_saved += plan.saved;
+        self.summary.chars_saved += plan.saved_utf16;
         self.summary.withheld_thinking_blocks += withheld;
         self.event(|| SimEventKind::Pass {
             rule: rule.to_owned(),

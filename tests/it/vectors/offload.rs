@@ -51,7 +51,7 @@ pub fn offload(case: &Client<'_>) -> Value {
     let strategy = case.strategy();
     let context = conversation.context(1);
     let decided = offload_rule(&strategy).and_then(|(i, _)| {
-        Interpreter::new(&strategy, &conversation.session).at_tool_result(i, &context.view(), 0)
+        Interpreter::new(&strategy, &conversation.session).at_tool_result(i, context.view(), 0)
     });
     let fault = match case.get("fault").as_str() {
         Some("write_failed") => Some(laws::WriteFault::Failed),

@@ -2,10 +2,10 @@
 //! vectors may expect. What is compared, the harness decides.
 
 use ctxsim::policy::interpreter::{Interpreter, fires};
-use ctxsim::policy::laws::{self, Facts, StubLaw};
+use ctxsim::policy::laws::{Facts, StubLaw};
 use ctxsim::policy::plan::{Plan, StubPlan, StubTokens};
 use ctxsim::policy::strategy::{Action, Rule, StubSize, SummarizeRule, SummaryInput};
-use ctxsim::policy::summarize::transcript_utf16;
+use ctxsim::policy::summarize::transcript;
 use ctxsim::policy::view::{SummaryMessage, View};
 use ctxsim::policy::{ParamValue, Policy, PolicyConfig, PolicySpec, Strategy};
 use ctxsim::provider::{ModelSpec, Models};
@@ -171,7 +171,7 @@ fn edit_measures(case: &Client<'_>) -> Value {
     let context = conversation.context(list.len());
     let view = context.view();
     let strategy = case.strategy();
-    let fires = rule(&strategy, "edit").is_some_and(|(_, r)| fires(r, &view, 0));
+    let fires = rule(&strategy, "edit").is_some_and(|(_, r)| fires(r, view, 0));
     json!({
         "boundary": conversation.message_of(view.turn_boundary(keep_recent_turns(case))),
         "fires": fires,
@@ -181,7 +181,7 @@ fn edit_measures(case: &Client<'_>) -> Value {
 
 fn edit_once(strategy: &Strategy, conversation: &Conversation, context: &Context<'_>) -> Option<StubPlan> {
     let (index, _) = rule(strategy, "edit")?;
-    match Interpreter::new(strategy, &conversation.session).at_request(index, &context.view(), false) {
+    match Interpreter::new(strategy, &conversation.session).at_request(index, context.view(), false) {
         Some(Plan::Stub(plan)) => Some(plan),
         _ => None,
     }
@@ -250,7 +250,7 @@ fn edit_passes(case: &Client<'_>) -> Value {
         conversation.reveal(&mut context, shown..until);
         shown = until;
         if let Some((index, _)) = rule(&strategy, "edit")
-            && let Some(Plan::Stub(plan)) = interpreter.at_request(index, &context.view(), false)
+            && let Some(Plan::Stub(plan)) = interpreter.at_request(index, context.view(), false)
         {
             context.apply_stubs(&plan).unwrap();
             passes.push(pass(&list, &conversation, &plan, request + 1, until));
@@ -304,7 +304,7 @@ fn token_estimate(case: &Client<'_>) -> Value {
     let strategy = case.strategy();
     json!({
         "estimate": context.view().estimate_tokens(strategy.estimate.as_ref().unwrap()),
-        "per_message_tokens": per_message(&conversation, &strategy, &context.view()),
+        "per_message_tokens": per_message(&conversation, &strategy, context.view()),
     })
 }
 
@@ -330,11 +330,11 @@ fn compaction_cut(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let context = conversation.context(list.len());
     let strategy = case.strategy();
-    let cut = match manual_plan(&strategy, &conversation, &context.view(), true) {
+    let cut = match manual_plan(&strategy, &conversation, context.view(), true) {
         Some(Plan::Summarize(plan)) => conversation.message_of(plan.fold_to),
         _ => 0,
     };
-    json!({"cut": cut, "per_message_tokens": per_message(&conversation, &strategy, &context.view())})
+    json!({"cut": cut, "per_message_tokens": per_message(&conversation, &strategy, context.view())})
 }
 
 fn compaction_serialize(case: &Client<'_>) -> Value {
@@ -351,8 +351,7 @@ fn compaction_serialize(case: &Client<'_>) -> Value {
     else {
         panic!("no transcript");
     };
-    let (utf16, parts) = transcript_utf16(law, &context.view(), 0..conversation.blocks());
-    json!({"chars": utf16 + laws::PART_SEPARATOR * parts.saturating_sub(1)})
+    json!({"chars": transcript(law, context.view(), conversation.blocks()).utf16})
 }
 
 fn compaction_run(case: &Client<'_>) -> Value {
@@ -373,7 +372,7 @@ fn compaction_run(case: &Client<'_>) -> Value {
     let idle = json!({"compacted": false, "cut": 0, "summarizer_calls": 0, "messages_before": list.len(),
         "messages_after": list.len(), "messages_after_run": list.len() + replies, "tokens_before": before,
         "notice": "info", "events": []});
-    let plan = match manual_plan(&strategy, &conversation, &context.view(), manual) {
+    let plan = match manual_plan(&strategy, &conversation, context.view(), manual) {
         Some(Plan::Summarize(plan)) => plan,
         Some(_) => return idle,
         None => {
