@@ -8,7 +8,7 @@ use super::laws::Facts;
 use super::plan::{Plan, StubPlan, StubTokens};
 use super::strategy::{EditView, StubRule, StubSize};
 use super::view::{State, View};
-use crate::session::{BlockKind, Flags, NONE, Session};
+use crate::session::{Flags, NONE, Session};
 
 /// A result that may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct Candidate {
 pub(super) struct RuleState {
     /// Per tool of the session: the rule leaves it alone.
     excepted: Vec<bool>,
-    /// Blocks before this one have been looked at.
-    cursor: u32,
+    /// Results of [`View::results`] before this one have been looked at.
+    cursor: usize,
     /// The epoch they were looked at in, plus 1; 0: not yet.
     looked_in: u32,
     /// Eligible results not yet replaced, ascending.
@@ -152,7 +152,7 @@ impl RuleState {
         let cumulative = stub.view != EditView::Ledger;
         if self.looked_in != view.epoch + 1 {
             self.looked_in = view.epoch + 1;
-            self.cursor = view.live_from;
+            self.cursor = view.results.partition_point(|b| *b < view.live_from);
             self.pending.clear();
             self.pending_saved = 0;
             self.replaced.clear();
@@ -163,11 +163,9 @@ impl RuleState {
                 self.recent_again.extend((boundary..view.revealed).filter(stubbed));
             }
         }
-        while self.cursor < boundary {
-            let block = self.cursor;
+        while let Some(block) = view.results.get(self.cursor).copied().filter(|b| *b < boundary) {
             self.cursor += 1;
-            let is_result = view.session.blocks.kind[block as usize] == BlockKind::ToolResult;
-            if !is_result || !view.is_live(block) || self.is_excepted(view.session, block) {
+            if !view.is_live(block) || self.is_excepted(view.session, block) {
                 continue;
             }
             let Some(candidate) = stub_for(stub, view, block) else { continue };

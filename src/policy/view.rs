@@ -99,6 +99,8 @@ pub struct View<'s> {
     /// Blocks before this one are folded into the summary.
     pub live_from: u32,
     pub summary: Option<SummaryMessage>,
+    /// Tool results that came, ascending; not all need be live.
+    pub results: Vec<u32>,
     /// First blocks of the user messages that came, ascending; not all need be live.
     pub user_messages: Vec<u32>,
     /// Steps whose answer is in the history, ascending.

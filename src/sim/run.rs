@@ -154,30 +154,29 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         self.send(step)?;
         let output = self.session.steps[step].output.clone();
         self.thinking.clear();
-        for block in output {
-            self.context.reveal_block(block);
-            let i = block as usize;
-            if self.session.blocks.kind[i] == BlockKind::Thinking
-                && is_replayable(self.session.blocks.flags[i])
-            {
-                self.thinking.push(block);
-            }
-            self.context.send_block(block);
-        }
+        let kinds = &self.session.blocks.kind;
+        let flags = &self.session.blocks.flags;
+        let replayable =
+            |b: &u32| kinds[*b as usize] == BlockKind::Thinking && is_replayable(flags[*b as usize]);
+        self.thinking.extend(output.clone().filter(replayable));
+        self.context.reveal(output.clone());
+        self.context.send(output);
         self.provider.answered(&self.thinking);
         Ok(())
     }
 
     /// New input enters the history; oversized results are shortened before they do.
     fn reveal_input(&mut self, step: usize) {
-        let asks = self.policy.has_tool_result_rules();
-        for block in self.session.steps[step].input.clone() {
-            self.context.reveal_block(block);
-            if asks && self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
-                self.offload(block);
+        let input = self.session.steps[step].input.clone();
+        self.context.reveal(input.clone());
+        if self.policy.has_tool_result_rules() {
+            for block in input.clone() {
+                if self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
+                    self.offload(block);
+                }
             }
-            self.context.send_block(block);
         }
+        self.context.send(input);
     }
 
     fn offload(&mut self, block: u32) {
