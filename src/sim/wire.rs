@@ -153,7 +153,7 @@ impl Wire {
         self.push(session, block, hash, tokens, true);
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, session: &Session, block: u32, hash: u64, tokens: u32, placeholder: bool) {
         let i = block as usize;
         let (kind, link) = match session.blocks.kind[i] {
