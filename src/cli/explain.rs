@@ -119,6 +119,7 @@ fn words(event: &SimEventKind) -> String {
         SimEventKind::Pass { elided_count, chars_saved, .. } => {
             format!("pass: {elided_count} results, {chars_saved} chars")
         }
+        SimEventKind::SameStubs { elided_count, .. } => format!("the same {elided_count} stubs"),
         SimEventKind::CompactionStart { tokens_before, .. } => {
             format!("compaction of {tokens_before} tokens")
         }

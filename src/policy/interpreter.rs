@@ -4,39 +4,21 @@
 //! over the results it has already looked at, so a rule that does not fire costs a few comparisons.
 
 use super::Policy;
-use super::laws::{Facts, PART_SEPARATOR, excerpt, lines_in_part};
-use super::plan::{Offload, Plan, StubPlan, StubTokens, SummarizePlan};
+use super::laws::{Facts, excerpt, lines_in_part};
+use super::plan::{Offload, Plan, SummarizePlan};
 use super::strategy::{
-    Action, EditView, Hook, Keep, Measure, OffloadRule, Rule, Strategy, StubRule, StubSize, SummarizeRule,
-    SummaryInput,
+    Action, Hook, Keep, Measure, OffloadRule, Rule, Strategy, SummarizeRule, SummaryInput,
 };
+use super::stubs::RuleState;
 use super::summarize;
-use super::view::{State, View};
-use crate::session::{BlockKind, Flags, NONE, Session};
+use super::view::View;
+use crate::session::{Flags, Session};
 
 /// Runs the rules of a [`Strategy`].
 #[derive(Debug)]
 pub struct Interpreter<'p> {
     strategy: &'p Strategy,
     rules: Vec<RuleState>,
-}
-
-/// What a rule remembers within a run. All of it can be worked out again from the context, so a resumed
-/// run decides as the live one does.
-#[derive(Debug, Clone, Default)]
-struct RuleState {
-    /// Per tool of the session: the rule leaves it alone.
-    excepted: Vec<bool>,
-    /// Blocks before this one have been looked at.
-    cursor: u32,
-    /// The epoch they were looked at in.
-    epoch: u32,
-    /// Eligible results not yet replaced, ascending, with the size of their stub.
-    pending: Vec<(u32, StubTokens)>,
-    pending_saved: u64,
-    /// Replaced results and what they save (stateless and server rules).
-    replaced: Vec<u32>,
-    replaced_saved: u64,
 }
 
 impl<'p> Interpreter<'p> {
@@ -51,8 +33,7 @@ impl<'p> Interpreter<'p> {
                     Action::Stub(a) => a.except.as_slice(),
                     Action::Summarize(_) => &[],
                 };
-                let excepted = session.tools.iter().map(|t| except.iter().any(|p| t.matches(p))).collect();
-                RuleState { excepted, ..RuleState::default() }
+                RuleState::new(except, session)
             })
             .collect();
         Interpreter { strategy, rules }
@@ -84,18 +65,22 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         if spec.hook != Hook::Request || (manual && !spec.manual) {
             return None;
         }
+        let uses_estimate = spec.when.iter().any(|t| t.measure == Measure::MessagesEstimate);
+        let law = strategy.estimate.as_ref().filter(|_| uses_estimate || manual);
+        let estimate = law.map_or(0, |law| view.estimate_tokens(law));
+        let fires = manual || fires(spec, view, estimate);
         match &spec.action {
             Action::Offload(_) => None,
-            Action::Stub(stub) => self.rules[rule].decide_stub(rule, spec, stub, view),
-            Action::Summarize(summarize) => {
-                let tokens = strategy.estimate.as_ref().map_or(0, |law| view.estimate_tokens(law));
-                if manual || fires(spec, view, tokens) {
-                    decide_summary(rule, summarize, strategy, view, tokens, manual)
-                } else {
-                    None
-                }
+            Action::Stub(stub) => self.rules[rule].decide(rule, stub, view, fires),
+            Action::Summarize(summarize) if fires => {
+                decide_summary(rule, summarize, strategy, view, estimate, manual)
             }
+            Action::Summarize(_) => None,
         }
+    }
+
+    fn resumed(&mut self, session: &Session) {
+        *self = Interpreter::new(self.strategy, session);
     }
 
     fn has_tool_result_rules(&self) -> bool {
@@ -117,11 +102,6 @@ pub fn fires(rule: &Rule, view: &View<'_>, estimate: u64) -> bool {
         })
 }
 
-fn is_excepted(state: &RuleState, session: &Session, block: u32) -> bool {
-    let tool = session.blocks.tool[block as usize];
-    tool != NONE && state.excepted.get(tool as usize).copied().unwrap_or(false)
-}
-
 fn decide_offload(
     rule: usize,
     spec: &Rule,
@@ -134,7 +114,7 @@ fn decide_offload(
     let i = result as usize;
     let separators = view.session.parts_of(result).map_or(0, |p| u64::from(p.texts.saturating_sub(1)));
     let chars = u64::from(blocks.utf16[i]) + separators;
-    if !spec.when.iter().any(|t| t.crossed(chars)) || is_excepted(state, view.session, result) {
+    if !spec.when.iter().any(|t| t.crossed(chars)) || state.is_excepted(view.session, result) {
         return None;
     }
     let kept = excerpt(chars, offload.keep_head, offload.keep_tail);
@@ -169,119 +149,6 @@ fn safe_names(view: &View<'_>, result: u32) -> (u64, u64) {
     (u64::from(view.tool_name(result).safe_utf16), call.map_or(7, |c| u64::from(c.safe_utf16)))
 }
 
-impl RuleState {
-    fn decide_stub<'p>(
-        &mut self,
-        rule: usize,
-        spec: &Rule,
-        stub: &StubRule,
-        view: &View<'_>,
-    ) -> Option<Plan<'p>> {
-        if !fires(spec, view, 0) {
-            return self.take_back(rule, stub, view);
-        }
-        self.look_at_new(stub, view);
-        let cumulative = stub.view != EditView::Ledger;
-        let judged = self.pending_saved + if cumulative { self.replaced_saved } else { 0 };
-        if self.pending.is_empty() || judged < stub.min_savings {
-            return None;
-        }
-        let stubs = std::mem::take(&mut self.pending);
-        let saved = std::mem::take(&mut self.pending_saved);
-        let first = stubs.first().map_or(view.revealed, |(block, _)| *block);
-        let mut reported = (stubs.len() as u64, saved);
-        if cumulative {
-            self.replaced.extend(stubs.iter().map(|(block, _)| *block));
-            self.replaced_saved += saved;
-            reported = (self.replaced.len() as u64, self.replaced_saved);
-        }
-        Some(Plan::Stub(StubPlan {
-            rule,
-            stubs,
-            saved,
-            withhold: stub.withhold_thinking.then_some(first..view.revealed),
-            server: stub.view == EditView::Server,
-            reported,
-        }))
-    }
-
-    /// A stateless rule whose trigger no longer holds sends the raw history again.
-    fn take_back<'p>(&mut self, rule: usize, stub: &StubRule, view: &View<'_>) -> Option<Plan<'p>> {
-        if stub.view == EditView::Ledger || self.replaced.is_empty() {
-            return None;
-        }
-        let blocks: Vec<u32> =
-            std::mem::take(&mut self.replaced).into_iter().filter(|b| view.is_live(*b)).collect();
-        self.start_over(view);
-        if blocks.is_empty() { None } else { Some(Plan::Restore { rule, blocks }) }
-    }
-
-    fn start_over(&mut self, view: &View<'_>) {
-        self.cursor = view.live_from;
-        self.epoch = view.epoch;
-        self.pending.clear();
-        self.pending_saved = 0;
-        self.replaced.clear();
-        self.replaced_saved = 0;
-    }
-
-    /// Looks at the results that crossed the boundary since the last time.
-    fn look_at_new(&mut self, stub: &StubRule, view: &View<'_>) {
-        if self.epoch != view.epoch || self.cursor < view.live_from {
-            self.start_over(view);
-        }
-        let boundary = view.turn_boundary(stub.keep_recent_turns);
-        while self.cursor < boundary {
-            let block = self.cursor;
-            self.cursor += 1;
-            let is_result = view.session.blocks.kind[block as usize] == BlockKind::ToolResult;
-            if !is_result || !view.is_live(block) || is_excepted(self, view.session, block) {
-                continue;
-            }
-            if let Some((size, saved)) = stub_for(stub, view, block) {
-                if view.states[block as usize].has(State::ELIDED) {
-                    self.replaced.push(block);
-                    self.replaced_saved += saved;
-                } else {
-                    self.pending.push((block, size));
-                    self.pending_saved += saved;
-                }
-            }
-        }
-    }
-}
-
-/// The stub of a result and what it saves; `None` where it is too small or the stub no shorter.
-pub fn stub_for(stub: &StubRule, view: &View<'_>, block: u32) -> Option<(StubTokens, u64)> {
-    let i = block as usize;
-    let chars = view.result_utf16(block);
-    if chars < stub.min_utf16 {
-        return None;
-    }
-    match &stub.stub {
-        StubSize::Tokens(tokens) => {
-            let full = view.stored_of(block).map_or(view.session.blocks.tokens[i], |s| s.tokens);
-            let saved = u64::from(full).checked_sub(*tokens).filter(|s| *s > 0)?;
-            Some((StubTokens::Tokens(*tokens), saved))
-        }
-        StubSize::Law(law) => {
-            let facts = Facts {
-                tool_utf16: view.tool_name_utf16(block),
-                tool_json_utf16: u64::from(view.tool_name(block).json_utf16),
-                path_utf16: view.stored_of(block).map_or(0, |s| u64::from(s.path_utf16)),
-                chars,
-                bytes: u64::from(view.session.blocks.bytes[i]),
-                lines: u64::from(view.session.blocks.lines[i]),
-                is_error: view.session.blocks.flags[i].has(Flags::ERROR),
-                ..Facts::default()
-            };
-            let utf16 = law.utf16(&facts);
-            let saved = chars.checked_sub(utf16).filter(|s| *s > 0)?;
-            Some((StubTokens::Utf16(utf16), saved))
-        }
-    }
-}
-
 fn decide_summary<'p>(
     rule: usize,
     spec: &'p SummarizeRule,
@@ -297,25 +164,26 @@ fn decide_summary<'p>(
         });
     }
     let fold_to = match spec.keep {
-        Keep::Nothing => view.revealed,
-        Keep::UnansweredUser => summarize::first_unanswered_user(view),
-        Keep::RecentTokens(keep) => match strategy.estimate.as_ref() {
-            Some(law) => summarize::cut_before_tail(view, law, keep),
-            None => view.live_from,
-        },
+        Keep::Nothing => Some(view.revealed),
+        Keep::UnansweredUser => Some(summarize::first_unanswered_user(view)),
+        Keep::RecentTokens(keep) => {
+            strategy.estimate.as_ref().and_then(|law| summarize::cut_before_tail(view, law, keep))
+        }
     };
-    let folded_messages = summarize::messages_in(view, view.live_from..fold_to);
-    if fold_to <= view.live_from || folded_messages == 0 {
+    // A tail may begin right behind an old summary, which is an ordinary message to be folded again.
+    let may_refold = view.summary.is_some() && matches!(spec.keep, Keep::RecentTokens(_));
+    let fold_to = fold_to.filter(|to| *to > view.live_from || may_refold);
+    let folded = fold_to.map(|to| (to, summarize::messages_in(view, view.live_from..to)));
+    let Some((fold_to, folded_messages)) = folded.filter(|(_, messages)| *messages > 0) else {
         return Some(Plan::Notice {
             rule,
             text: "There is nothing to compact before the part that is kept.",
         });
-    }
+    };
     let prompt_utf16 = match &spec.input {
         SummaryInput::PrefixFork => 0,
         SummaryInput::Transcript { law, prompt_utf16, .. } => {
-            let (utf16, parts) = summarize::transcript_utf16(law, view, view.live_from..fold_to);
-            prompt_utf16 + utf16 + PART_SEPARATOR * parts.saturating_sub(1)
+            prompt_utf16 + summarize::transcript(law, view, fold_to).utf16
         }
     };
     Some(Plan::Summarize(SummarizePlan { rule, fold_to, prompt_utf16, tokens_before, folded_messages, spec }))

@@ -2,7 +2,7 @@
 //!
 //! The simulator needs the size of what an agent writes, not its words. A law is linear in the lengths
 //! of what the text names (tool, path, numbers), so it is exact where the agent's template is known, and
-//! data in the preset either way (spec/arcturn-octo.md 2, 3.2, 4.3).
+//! data in the preset either way.
 //!
 //! # Divergence from the real API
 //!
@@ -260,11 +260,6 @@ impl TranscriptLaw {
             utf16
         };
         label + body
-    }
-
-    /// UTF-16 units of one call, rendered, its separator left out.
-    pub fn call_utf16(&self, tool_utf16: u64, args_utf16: u64) -> u64 {
-        tool_utf16 + self.call_fixed + args_utf16
     }
 }
 

@@ -14,6 +14,7 @@ pub mod preset;
 pub mod resolve;
 pub mod spec;
 pub mod strategy;
+pub mod stubs;
 pub mod summarize;
 pub mod value;
 pub mod view;
@@ -24,6 +25,7 @@ pub use resolve::PolicyConfig;
 pub use spec::{PolicySpec, split_list};
 pub use strategy::{OnBindingError, Strategy};
 
+use crate::session::Session;
 use plan::{Offload, Plan};
 use view::View;
 
@@ -44,6 +46,8 @@ pub trait Policy<'p> {
     fn at_tool_result(&mut self, _rule: usize, _view: &View<'_>, _result: u32) -> Option<Offload> {
         None
     }
+    /// The process was restarted: whatever the policy remembers is to be worked out anew.
+    fn resumed(&mut self, _session: &Session) {}
     /// A request is about to be sent. With `manual`, the user has asked for a compaction.
     fn at_request(&mut self, _rule: usize, _view: &View<'_>, _manual: bool) -> Option<Plan<'p>> {
         None

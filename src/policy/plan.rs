@@ -1,5 +1,5 @@
-//! What a policy may decide. A plan changes nothing: [`crate::sim::context::Context::apply`] does, after
-//! checking it.
+//! What a policy may decide. A plan changes nothing: [`crate::sim::context::Context`] checks it and carries
+//! it out.
 
 use std::ops::Range;
 
@@ -14,6 +14,8 @@ pub enum Plan<'p> {
     Stub(StubPlan),
     /// Stubs of a stateless rule are taken back.
     Restore { rule: usize, blocks: Vec<u32> },
+    /// A stateless rule sends the stubs it sent before; its agent reports them each time.
+    SameStubs { rule: usize, reported: (u64, u64) },
     /// History before `fold_to` is replaced by a summary.
     Summarize(SummarizePlan<'p>),
     /// The rule would act and cannot, and says so.
@@ -49,6 +51,8 @@ pub struct StubPlan {
     pub stubs: Vec<(u32, StubTokens)>,
     /// Saved by these stubs, in the rule's own unit.
     pub saved: u64,
+    /// UTF-16 units that leave the request.
+    pub saved_utf16: u64,
     /// Thinking in these blocks is no longer replayed.
     pub withhold: Option<Range<u32>>,
     /// The provider edits its own copy.

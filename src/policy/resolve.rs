@@ -10,8 +10,8 @@ use super::preset::{
     Anchor, Belief, If, MeasureOf, MeasureToml, MeasureUnit, Preset, RuleToml, SelectToml, ToolResultsToml,
 };
 use super::strategy::{
-    Action, Keep, MarkerPlace, MarkerSpec, Measure, OffloadRule, Rule, Strategy, StubRule, StubSize,
-    SummarizeRule, SummaryInput, Threshold,
+    Action, EditView, Hook, Keep, MarkerPlace, MarkerSpec, Measure, OffloadRule, Rule, Strategy, StubRule,
+    StubSize, SummarizeRule, SummaryInput, Threshold,
 };
 use super::value::{ListValue, Scope, Value, param_name};
 use crate::error::{Error, Result};
@@ -172,12 +172,8 @@ impl<'a> Bound<'a> {
     fn strategy(&mut self, models: &Models) -> Resolved<Strategy> {
         let file = &self.config.preset.file;
         let mut rules = Vec::new();
-        let mut summarizer = None;
         for rule in &file.rule {
-            if let Some(model) = self.summarizer_model(rule, models)? {
-                summarizer = Some(Box::new(model));
-            }
-            if let Some(rule) = self.rule(rule).map_err(|e| format!("rule `{}`: {e}", rule.id))? {
+            if let Some(rule) = self.rule(rule, models).map_err(|e| format!("rule `{}`: {e}", rule.id))? {
                 rules.push(rule);
             }
         }
@@ -202,16 +198,14 @@ impl<'a> Bound<'a> {
             },
             warm_prefix: self.config.common.get(super::WARM_PREFIX) == Some(&ParamValue::Bool(true)),
             model_id_utf16: self.model.id.encode_utf16().count() as u64,
-            summarizer,
             warnings: self.warnings.clone(),
         })
     }
 
-    fn summarizer_model(&mut self, rule: &RuleToml, models: &Models) -> Resolved<Option<ModelSpec>> {
-        let Some(summarize) = &rule.summarize else { return Ok(None) };
-        match self.text(&summarize.model)?.as_str() {
+    fn summarizer_model(&mut self, model: &str, models: &Models) -> Resolved<Option<Box<ModelSpec>>> {
+        match self.text(model)?.as_str() {
             "same" => Ok(None),
-            id => models.get(id).map(|m| Some(m.clone())).map_err(|e| e.to_string()),
+            id => models.get(id).map(|m| Some(Box::new(m.clone()))).map_err(|e| e.to_string()),
         }
     }
 
@@ -238,7 +232,7 @@ impl<'a> Bound<'a> {
         Ok(markers)
     }
 
-    fn rule(&mut self, rule: &RuleToml) -> Resolved<Option<Rule>> {
+    fn rule(&mut self, rule: &RuleToml, models: &Models) -> Resolved<Option<Rule>> {
         for condition in &rule.conditions {
             if !self.holds(condition)? {
                 return Ok(None);
@@ -247,8 +241,9 @@ impl<'a> Bound<'a> {
         if rule.if_model.is_some_and(|ability| !self.has(ability)) {
             return Ok(None);
         }
+        check_shape(rule)?;
         let when = rule.when.iter().map(|m| self.threshold(m)).collect::<Resolved<Vec<_>>>()?;
-        let action = self.action(rule)?;
+        let action = self.action(rule, models)?;
         Ok(Some(Rule { id: rule.id.clone(), hook: rule.at, when, manual: rule.manual, action }))
     }
 
@@ -268,7 +263,7 @@ impl<'a> Bound<'a> {
         Ok(Threshold { measure, limit: value.resolve(self)?, inclusive })
     }
 
-    fn action(&mut self, rule: &RuleToml) -> Resolved<Action> {
+    fn action(&mut self, rule: &RuleToml, models: &Models) -> Resolved<Action> {
         let given = [
             rule.offload.is_some(),
             rule.stub.is_some(),
@@ -289,7 +284,7 @@ impl<'a> Bound<'a> {
         if let Some(clear) = &rule.clear {
             return self.stub(rule, StubSize::Tokens(clear.placeholder_tokens));
         }
-        self.summarize(rule)
+        self.summarize(rule, models)
     }
 
     fn tool_results(rule: &RuleToml) -> Resolved<&ToolResultsToml> {
@@ -330,10 +325,11 @@ impl<'a> Bound<'a> {
         }))
     }
 
-    fn summarize(&mut self, rule: &RuleToml) -> Resolved<Action> {
+    fn summarize(&mut self, rule: &RuleToml, models: &Models) -> Resolved<Action> {
         if let Some(native) = &rule.native_compact {
             return Ok(Action::Summarize(SummarizeRule {
                 keep: Keep::Nothing,
+                model: None,
                 input: SummaryInput::PrefixFork,
                 wrap_utf16: 0,
                 wrap_json_escapes: 0,
@@ -355,6 +351,7 @@ impl<'a> Bound<'a> {
         };
         Ok(Action::Summarize(SummarizeRule {
             keep,
+            model: self.summarizer_model(&summarize.model, models)?,
             input: SummaryInput::Transcript {
                 law: summarize.transcript.clone(),
                 system_utf16: summarize.system_chars,
@@ -365,6 +362,45 @@ impl<'a> Bound<'a> {
             max_output_tokens: self.count(&summarize.max_output_tokens)?,
             withhold_kept_thinking: self.holds_if_given(rule.withhold_thinking.as_ref())?,
         }))
+    }
+}
+
+/// Whether the parts of a rule go together; a part that would never matter is a mistake.
+fn check_shape(rule: &RuleToml) -> Resolved<()> {
+    let summarizes = rule.summarize.is_some() || rule.native_compact.is_some();
+    let hook = if rule.offload.is_some() { Hook::ToolResult } else { Hook::Request };
+    if rule.at != hook {
+        return Err("`offload` acts at `tool_result`, everything else at `request`".to_owned());
+    }
+    let of_block = |m: &MeasureToml| m.of == MeasureOf::Block;
+    if rule.offload.is_some() && (rule.when.is_empty() || !rule.when.iter().all(of_block)) {
+        return Err(
+            "`offload` needs `when` with the size of the `block` at hand, and nothing else".to_owned()
+        );
+    }
+    if rule.offload.is_none() && rule.when.iter().any(of_block) {
+        return Err("the size of a `block` is known at `tool_result` only".to_owned());
+    }
+    let edits = rule.stub.is_some() || rule.clear.is_some();
+    if !edits && (rule.cadence.min_savings.is_some() || rule.view != EditView::Ledger) {
+        return Err("`cadence` and `view` belong to `stub` and `clear`".to_owned());
+    }
+    if rule.clear.is_some() != (rule.view == EditView::Server) {
+        return Err(
+            "`clear` is the provider's own edit: it goes with `view = \"server\"`, and only it".to_owned()
+        );
+    }
+    if rule.manual && !summarizes {
+        return Err("`manual` belongs to `summarize` and `native_compact`".to_owned());
+    }
+    match &rule.select {
+        Some(SelectToml::ToolResults(s))
+            if rule.offload.is_some() && (s.min.is_some() || s.keep_recent_turns.is_some()) =>
+        {
+            Err("an offload sees one fresh result: `min` and `keep_recent_turns` do not apply to it"
+                .to_owned())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::params::{ParamValue, find};
-use super::preset::load_preset;
+use super::preset::{load_preset, preset_names};
 use super::resolve::PolicyConfig;
 use crate::error::{Error, Result};
 
@@ -66,6 +66,14 @@ pub fn split_list(text: &str) -> Vec<&str> {
     parts.into_iter().map(str::trim).filter(|p| !p.is_empty()).collect()
 }
 
+/// A key of an agent's configuration that no preset has, where it looks like a slip of one that exists.
+fn misspelt(name: &str) -> Option<String> {
+    let presets: Vec<_> = preset_names().into_iter().filter_map(|p| load_preset(p).ok()).collect();
+    let known: Vec<&str> = presets.iter().flat_map(|p| &p.params).map(|p| p.name.as_str()).collect();
+    let near = crate::error::nearest(name, known.iter().copied()).filter(|_| !known.contains(&name))?;
+    Some(format!("`{name}` is no parameter and is not used; did you mean `{near}`?"))
+}
+
 impl PolicySpec {
     /// Name in results: the label, or the text as typed in a normal form.
     pub fn name(&self) -> String {
@@ -93,7 +101,10 @@ impl PolicySpec {
         let mut common = BTreeMap::new();
         let mut warnings = Vec::new();
         for (name, value) in agent {
-            let Some(param) = preset.params.iter().find(|p| p.name == *name) else { continue };
+            let Some(param) = preset.params.iter().find(|p| p.name == *name) else {
+                warnings.extend(misspelt(name));
+                continue;
+            };
             match param.check(value) {
                 Ok(()) => {
                     values.insert(param.name.clone(), value.clone());

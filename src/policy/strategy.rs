@@ -43,8 +43,6 @@ pub struct Strategy {
     pub warm_prefix: bool,
     /// UTF-16 units of the model's id, for clients that store it in each message.
     pub model_id_utf16: u64,
-    /// The model of summarizer calls, where it is not the session's.
-    pub summarizer: Option<Box<ModelSpec>>,
     /// What the user should know about how the strategy was resolved.
     pub warnings: Vec<String>,
 }
@@ -201,6 +199,8 @@ pub enum StubSize {
 #[derive(Debug, Clone)]
 pub struct SummarizeRule {
     pub keep: Keep,
+    /// The summarizer, where it is not the session's model.
+    pub model: Option<Box<ModelSpec>>,
     pub input: SummaryInput,
     /// Characters around the summary in its message, and how many of them JSON escapes.
     pub wrap_utf16: u64,

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::estimate::EstimateLaw;
-use super::laws::TranscriptLaw;
+use super::laws::{PART_SEPARATOR, TranscriptLaw};
 use super::view::View;
 use crate::session::{BlockKind, Flags};
+use crate::tokens::scale_ratio;
 
 /// Whether the last answer made calls whose results are not in the history yet.
 pub fn round_is_open(view: &View<'_>) -> bool {
@@ -32,38 +33,20 @@ pub fn first_unanswered_user(view: &View<'_>) -> u32 {
     from
 }
 
-/// Walks from the end until the messages come to `keep_tokens`, then back to the user message before;
-/// a cut needs something in front of it. The start of the live history means: no cut.
-pub fn cut_before_tail(view: &View<'_>, law: &EstimateLaw, keep_tokens: u64) -> u32 {
+/// Walks from the end until the messages come to `keep_tokens`, then back to the user message before.
+/// There is a cut only if a message is left in front of it; an old summary is one.
+pub fn cut_before_tail(view: &View<'_>, law: &EstimateLaw, keep_tokens: u64) -> Option<u32> {
     let mut tokens = 0;
     let mut from = view.revealed;
     while tokens < keep_tokens {
-        match message_before(view, from) {
-            Some(range) => {
-                from = range.start;
-                tokens += view.message_size(law, range).tokens();
-            }
-            None => return view.live_from,
-        }
+        let range = message_before(view, from)?;
+        from = range.start;
+        tokens += view.message_size(law, range).tokens();
     }
-    loop {
-        if is_user_message(view, from) && has_message_before(view, from) {
-            return from;
-        }
-        match message_before(view, from) {
-            Some(range) => from = range.start,
-            None => return view.live_from,
-        }
-    }
-}
-
-fn is_user_message(view: &View<'_>, from: u32) -> bool {
-    from < view.revealed
-        && matches!(view.session.blocks.kind[from as usize], BlockKind::UserText | BlockKind::Image)
-}
-
-fn has_message_before(view: &View<'_>, from: u32) -> bool {
-    view.summary.is_some() || message_before(view, from).is_some()
+    let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b <= from)];
+    let cut = starts.iter().rev().copied().take_while(|b| *b >= view.live_from).find(|b| view.is_live(*b))?;
+    let follows = view.summary.is_some() || (view.live_from..cut).any(|b| view.is_live(b));
+    follows.then_some(cut)
 }
 
 /// The live client message that ends right before block `end`.
@@ -86,8 +69,7 @@ fn message_before(view: &View<'_>, end: u32) -> Option<Range<u32>> {
 
 /// Live client messages in a range of blocks, the summary included where the range starts with it.
 pub fn messages_in(view: &View<'_>, range: Range<u32>) -> u64 {
-    let mut count =
-        u64::from(view.summary.is_some() && range.start == view.live_from && range.end > range.start);
+    let mut count = u64::from(view.summary.is_some() && range.start == view.live_from);
     let mut last = None;
     for i in range.filter(|i| view.is_live(*i)) {
         let message = view.session.blocks.message[i as usize];
@@ -99,36 +81,70 @@ pub fn messages_in(view: &View<'_>, range: Range<u32>) -> u64 {
     count
 }
 
-/// UTF-16 units of the transcript of the live blocks in `range`, and its number of parts; separators
-/// left out. Results as stored, never as stubs: a compaction reads the unedited history.
-pub fn transcript_utf16(law: &TranscriptLaw, view: &View<'_>, range: Range<u32>) -> (u64, u64) {
+/// A transcript as a summarizer reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Transcript {
+    /// Its length.
+    pub utf16: u64,
+    /// Of that: labels, notes and separators.
+    pub labels_utf16: u64,
+    /// Tokens of what it quotes, each block's own in proportion to what is quoted of it.
+    pub quoted_tokens: u64,
+    parts: u64,
+}
+
+impl Transcript {
+    fn part(&mut self, label_utf16: u64, quoted_utf16: u64, quoted_tokens: u64) {
+        let separator = if self.parts > 0 { PART_SEPARATOR } else { 0 };
+        self.parts += 1;
+        self.labels_utf16 += separator;
+        self.utf16 += separator;
+        self.append(label_utf16, quoted_utf16, quoted_tokens);
+    }
+
+    fn append(&mut self, label_utf16: u64, quoted_utf16: u64, quoted_tokens: u64) {
+        self.labels_utf16 += label_utf16;
+        self.utf16 += label_utf16 + quoted_utf16;
+        self.quoted_tokens += quoted_tokens;
+    }
+}
+
+/// The transcript of everything live before `fold_to`, the old summary first. Results as stored, never as
+/// stubs: a compaction reads the unedited history.
+pub fn transcript(law: &TranscriptLaw, view: &View<'_>, fold_to: u32) -> Transcript {
     let blocks = &view.session.blocks;
-    let mut total = view.summary.map_or(0, |s| law.user_label + u64::from(s.utf16));
-    let mut parts = u64::from(view.summary.is_some());
+    let mut out = Transcript::default();
+    if let Some(summary) = &view.summary {
+        out.part(law.user_label, u64::from(summary.utf16), u64::from(summary.tokens));
+    }
     let mut calls_of = None;
-    for block in range.filter(|i| view.is_live(*i)) {
+    for block in (view.live_from..fold_to).filter(|b| view.is_live(*b)) {
         let i = block as usize;
         let text = view.text_utf16(block);
+        let tokens = view.stored_of(block).map_or(u64::from(blocks.tokens[i]), |s| u64::from(s.tokens));
         match blocks.kind[i] {
-            BlockKind::Thinking | BlockKind::Image => continue,
-            BlockKind::UserText | BlockKind::AssistantText if text == 0 => continue,
-            BlockKind::UserText => total += law.user_label + text,
-            BlockKind::AssistantText => total += law.assistant_label + text,
+            BlockKind::Thinking | BlockKind::Image => {}
+            BlockKind::UserText | BlockKind::AssistantText if text == 0 => {}
+            BlockKind::UserText => out.part(law.user_label, text, tokens),
+            BlockKind::AssistantText => out.part(law.assistant_label, text, tokens),
             BlockKind::ToolResult => {
+                let images = view.session.parts_of(block).map_or(0, |p| u64::from(p.image_tokens));
+                let quoted = text.min(law.result_cap);
+                let share = scale_ratio(tokens.saturating_sub(images), quoted, text);
                 let is_error = blocks.flags[i].has(Flags::ERROR);
-                total += law.result_utf16(view.tool_name_utf16(block), text, is_error);
+                let rendered = law.result_utf16(view.tool_name_utf16(block), text, is_error);
+                out.part(rendered - quoted, quoted, share);
             }
             BlockKind::ToolUse => {
-                total += law.call_utf16(view.tool_name_utf16(block), u64::from(blocks.args_utf16[i]));
+                let quoted = view.tool_name_utf16(block) + u64::from(blocks.args_utf16[i]);
                 if calls_of == Some(blocks.message[i]) {
-                    total += law.call_separator;
-                    continue;
+                    out.append(law.call_separator + law.call_fixed, quoted, tokens);
+                } else {
+                    calls_of = Some(blocks.message[i]);
+                    out.part(law.calls_label + law.call_fixed, quoted, tokens);
                 }
-                calls_of = Some(blocks.message[i]);
-                total += law.calls_label;
             }
         }
-        parts += 1;
     }
-    (total, parts)
+    out
 }

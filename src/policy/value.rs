@@ -1,6 +1,6 @@
 //! Values of the policy language: a number, `"$parameter"`, or a small table over the model's window.
 //!
-//! This is the one hand-written "untagged" type of the configuration (DESIGN.md section 9, rule 6): a
+//! This is the one hand-written "untagged" type of the configuration: a
 //! visitor tells the forms apart, so errors keep their place in the file.
 
 use std::borrow::Cow;

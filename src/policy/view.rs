@@ -99,6 +99,10 @@ pub struct View<'s> {
     /// Blocks before this one are folded into the summary.
     pub live_from: u32,
     pub summary: Option<SummaryMessage>,
+    /// Tool results that came, ascending; not all need be live.
+    pub results: Vec<u32>,
+    /// First blocks of the user messages that came, ascending; not all need be live.
+    pub user_messages: Vec<u32>,
     /// Steps whose answer is in the history, ascending.
     pub answered: Vec<u32>,
     /// Prompt and output together, per step of the session; 0 until it is answered.
@@ -215,7 +219,8 @@ impl View<'_> {
         let has_calls = range.clone().any(|i| blocks.kind[i as usize] == BlockKind::ToolUse);
         let step = self.session.steps.partition_point(|s| s.output.start <= range.start).saturating_sub(1);
         let usage_digits = self.usage_digits.get(step).copied().map_or(4, u64::from);
-        range.fold(law.assistant(self.model_id_utf16, usage_digits, has_calls), |size, i| {
+        let live = range.filter(|i| self.is_live(*i));
+        live.fold(law.assistant(self.model_id_utf16, usage_digits, has_calls), |size, i| {
             let json = u64::from(blocks.json_utf16[i as usize]);
             match blocks.kind[i as usize] {
                 BlockKind::Thinking => size.thinking(json),
@@ -270,7 +275,7 @@ impl View<'_> {
         while from < self.revealed {
             let range = self.message_at(from);
             from = range.end;
-            if self.is_live(range.start) {
+            if range.clone().any(|block| self.is_live(block)) {
                 tokens += self.message_size(law, range).tokens();
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Each block records the system prompt, the set of tools, the non-thinking content before it, and the
 //! thinking block before it. It is valid iff the first three are the same and either no accepted thinking
-//! precedes it or the last accepted one is the recorded one (spec/providers.md B3, preserved-thinking page
+//! precedes it or the last accepted one is the recorded one (docs/sources.md B3, preserved-thinking page
 //! 2026-10-08; docs/decisions.md 7). Accepted are all blocks but those dropped by this very check.
 //!
 //! A response is bound to the request it answers, as evaluated. Its own content before a later thinking
@@ -42,7 +42,7 @@ pub(crate) enum Behaviour {
 }
 
 impl Behaviour {
-    /// Of a request (spec/providers.md B1, B5): setting either value opts an older account in.
+    /// Of a request (docs/sources.md B1, B5): setting either value opts an older account in.
     pub(crate) fn of(model: &ModelSpec, account: Account, params: &Params) -> Behaviour {
         match (model.binding, params.prefix_mismatch) {
             (Binding::None, _) => Behaviour::Skip,
@@ -245,7 +245,7 @@ impl Records {
     }
 }
 
-/// The provider's error text (spec/providers.md B6), plus the sentence that names what changed.
+/// The provider's error text (docs/sources.md B6), plus the sentence that names what changed.
 pub(crate) fn rejection_text(path: &str, explanation: &str, beta_header: bool) -> String {
     let header = if beta_header {
         ""

@@ -5,7 +5,7 @@
 //! traffic never looks anything up; all others lie here and are found again by hash when the path comes
 //! back to them (an edit undone, a rewind, another conversation with the same prefix).
 //!
-//! Rules and dates: spec/providers.md A2 to A4 (prompt-caching page, 2026-10-08).
+//! Rules and dates: docs/sources.md A2 to A4 (prompt-caching page, 2026-10-08).
 //!
 //! # Divergence from the real API
 //!

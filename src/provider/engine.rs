@@ -4,7 +4,7 @@
 //! the window; only then does it read, refresh, write and get billed. A refused request therefore leaves
 //! no trace but the path itself, which the next call's `changed_from` refers to.
 //!
-//! Rules: spec/providers.md A2 to A6 (prompt-caching page, 2026-10-08), J; docs/decisions.md 1 to 10.
+//! Rules: docs/sources.md A2 to A6 (prompt-caching page, 2026-10-08), J; docs/decisions.md 1 to 10.
 //!
 //! # Divergence from the real API
 //!
@@ -365,7 +365,7 @@ fn new_entry(spec: &CacheSpec, ttl: Ttl, at_ms: i64, ttft_ms: u32) -> Entry {
     Entry { ttl, expires_ms: at_ms + ttl_ms(spec, ttl), readable_from_ms: at_ms + i64::from(ttft_ms) }
 }
 
-/// Refreshes what was read, writes behind it, and bills (spec/providers.md A5).
+/// Refreshes what was read, writes behind it, and bills (docs/sources.md A5).
 fn serve(
     spec: &CacheSpec,
     request: &Request<'_>,

@@ -1,6 +1,6 @@
 //! The breakpoints a request really has, or why it is refused.
 //!
-//! Rules: spec/providers.md A1, A4 (prompt-caching page, 2026-10-08).
+//! Rules: docs/sources.md A1, A4 (prompt-caching page, 2026-10-08).
 //!
 //! # Divergence from the real API
 //!

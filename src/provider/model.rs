@@ -22,7 +22,7 @@ pub use super::models_file::{Models, Resolved, SUBSTITUTE};
 #[serde(rename_all = "snake_case")]
 pub enum Refresh {
     /// Every live entry at a position marked in the request and before the match, each with its own
-    /// life (measured, spec/providers.md A4).
+    /// life (measured, docs/sources.md A4).
     MatchedAndMarkedBefore,
     /// Nothing else.
     MatchedOnly,
@@ -32,7 +32,7 @@ pub enum Refresh {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageToggle {
-    /// None (measured for Claude, spec/providers.md A7).
+    /// None (measured for Claude, docs/sources.md A7).
     Never,
     /// The first image of a conversation, or its removal.
     First,
@@ -57,7 +57,7 @@ pub enum ThinkingRetention {
     /// It stays in the prompt.
     KeepAll,
     /// Thinking before the last user message with other content than tool results is removed before
-    /// the prompt is hashed (spec/providers.md A8).
+    /// the prompt is hashed (docs/sources.md A8).
     CurrentTurn,
 }
 
@@ -73,7 +73,7 @@ pub enum Binding {
     Always,
 }
 
-/// How a vendor words "the prompt does not fit", and what it counts (spec/providers.md I, C6).
+/// How a vendor words "the prompt does not fit", and what it counts (docs/sources.md I, C6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverflowStyle {
@@ -93,7 +93,7 @@ pub enum OverflowStyle {
     Mistral,
 }
 
-/// A cache with explicit breakpoints (spec/providers.md A).
+/// A cache with explicit breakpoints (docs/sources.md A).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheSpec {
     /// Shortest prefix that is cached, in tokens.

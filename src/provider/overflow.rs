@@ -1,6 +1,6 @@
 //! "The prompt does not fit": the vendors' own texts, written and read.
 //!
-//! Texts and numbers: spec/providers.md C6 and I (vendor error and context-window pages, August 2026;
+//! Texts and numbers: docs/sources.md C6 and I (vendor error and context-window pages, August 2026;
 //! pi-ai 1.6.0 `utils/overflow.js`, 2026-11-20; vendor forums).
 //!
 //! # Divergence from the real API

@@ -1,7 +1,7 @@
 //! The path of a conversation: for every block sent, what the cache and the binding check know up to
 //! there. Appending extends it, an edit truncates it, so a request costs what changed.
 //!
-//! Rules: spec/providers.md A2, A7, A8, B3; docs/decisions.md 1, 5, 6.
+//! Rules: docs/sources.md A2, A7, A8, B3; docs/decisions.md 1, 5, 6.
 //!
 //! # Divergence from the real API
 //!

@@ -1,6 +1,6 @@
 //! Prices and what a request costs, in whole pico-dollars.
 //!
-//! One table, `models/prices.csv` (spec/providers.md section H, compiled 2026-11-30), holds every row
+//! One table, `models/prices.csv` (docs/sources.md H, compiled 2026-11-30), holds every row
 //! with its validity dates, source and cross-checks. A price per million tokens with at most six decimals
 //! is a whole number of pico-dollars per token, so no multiplier is ever rounded.
 //!

@@ -1,4 +1,4 @@
-//! Editing and compaction on the provider's side (spec/providers.md C; context-editing and compaction
+//! Editing and compaction on the provider's side (docs/sources.md C; context-editing and compaction
 //! pages, August and September 2026).
 //!
 //! The client keeps sending the raw history; the provider edits its own copy, so nothing here can break
@@ -94,7 +94,7 @@ pub fn count_tokens(original_input_tokens: u64, cleared_input_tokens: u64) -> u6
 /// The edit `compact_20260112`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compact {
-    /// It fires above this many input tokens.
+    /// It fires at this many input tokens.
     pub trigger_input_tokens: u64,
     /// Smallest trigger the API accepts.
     pub min_trigger_input_tokens: u64,
@@ -114,7 +114,7 @@ impl Compact {
 
     /// Whether a prompt of this size is compacted. A trigger below the minimum counts as the minimum.
     pub fn fires(&self, input_tokens: u64) -> bool {
-        input_tokens > self.trigger_input_tokens.max(self.min_trigger_input_tokens)
+        input_tokens >= self.trigger_input_tokens.max(self.min_trigger_input_tokens)
     }
 }
 
@@ -181,6 +181,6 @@ mod tests {
     #[test]
     fn compaction_has_a_smallest_trigger() {
         let compact = Compact { trigger_input_tokens: 10, ..Compact::default() };
-        assert!(!compact.fires(50_000) && compact.fires(50_001));
+        assert!(!compact.fires(49_999) && compact.fires(50_000));
     }
 }

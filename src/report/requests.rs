@@ -1,4 +1,4 @@
-//! requests.csv: one row per served request (CLI.md).
+//! requests.csv: one row per served request.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! results.json as it is on disk (CLI.md), and the way back.
+//! results.json as it is on disk, and the way back.
 //!
 //! Numbers of money and rates are written as plain decimals made from integers; no float is involved,
 //! so reading a file back gives the very sums it was made from. Readers ignore fields they do not know.

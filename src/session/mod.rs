@@ -1,4 +1,4 @@
-//! The compact session: sizes and hashes only, no text (DESIGN.md sections 2 and 3).
+//! The compact session: sizes and hashes only, no text.
 //!
 //! Blocks are in the order in which a client without any strategy would send them; a step is one
 //! request and its response. Everything a strategy or the provider may want to know of a block is a

@@ -11,10 +11,13 @@ use crate::policy::Strategy;
 use crate::policy::laws::TranscriptLaw;
 use crate::policy::plan::SummarizePlan;
 use crate::policy::strategy::{MarkerPlace, SummaryInput};
+use crate::policy::summarize;
 use crate::policy::view::{SummaryMessage, View};
-use crate::provider::{Answer, Marker, ModelSpec, NO_LINK, Provider, Request, SentBlock, SentKind};
-use crate::session::{BlockKind, Flags, Session};
-use crate::tokens::{Tokenizer, scale_milli, scale_ratio};
+use crate::provider::{
+    Answer, Marker, ModelSpec, NO_LINK, Provider, Rejection, Request, SentBlock, SentKind,
+};
+use crate::session::Session;
+use crate::tokens::{Tokenizer, scale_milli};
 use crate::usage::Usage;
 
 /// Share of the summarizer's prompt that comes out as a summary, in hundredths (docs/decisions.md 15).
@@ -48,17 +51,20 @@ impl<'a> Aside<'a> {
         Aside { session, strategy, model, plan }
     }
 
-    /// Makes the call at the instant of `request`. `None`: it was refused.
+    /// Makes the call at the instant of `request`.
+    ///
+    /// # Errors
+    /// The provider refused it.
     pub(super) fn call(
         &self,
         provider: &mut Provider<'_>,
         context: &Context<'_>,
         request: &Request<'_>,
-    ) -> Option<SummaryCall> {
+    ) -> Result<SummaryCall, Rejection> {
         let (answer, model, sent_conversation) = match &self.plan.spec.input {
             SummaryInput::PrefixFork => (provider.send(request), self.model, true),
             SummaryInput::Transcript { law, system_utf16, prompt_utf16 } => {
-                let model = self.strategy.summarizer.as_deref().unwrap_or(self.model);
+                let model = self.plan.spec.model.as_deref().unwrap_or(self.model);
                 let blocks = self.blocks(law, *system_utf16, *prompt_utf16, context.view(), model);
                 let markers = self.markers();
                 let aside = Request {
@@ -72,12 +78,15 @@ impl<'a> Aside<'a> {
                 (provider.send_aside(model, &aside), model, false)
             }
         };
-        let Answer::Done(done) = answer else { return None };
+        let done = match answer {
+            Answer::Done(done) => done,
+            Answer::Rejected(rejection) => return Err(rejection),
+        };
         let mut usage = done.usage;
         usage.output_tokens = self.output_tokens(usage.prompt_tokens());
         let cost_pusd = super::run::price_of(model).cost(&usage).total();
         let summary = self.summary(usage.output_tokens, model.tokenizer);
-        Some(SummaryCall { usage, cost_pusd, summary, sent_conversation })
+        Ok(SummaryCall { usage, cost_pusd, summary, sent_conversation })
     }
 
     fn output_tokens(&self, prompt_tokens: u64) -> u64 {
@@ -109,8 +118,9 @@ impl<'a> Aside<'a> {
             crate::session::scale::scale_tokens(tokens, self.session.tokenizer, model.tokenizer)
         };
         let system = to_model(scale_milli(system_utf16, text_milli));
-        let quoted = transcript_tokens(law, view, self.plan.fold_to, text_milli);
-        let prompt = to_model(scale_milli(prompt_utf16, text_milli) + quoted);
+        let transcript = summarize::transcript(law, view, self.plan.fold_to);
+        let own_words = scale_milli(prompt_utf16 + transcript.labels_utf16, text_milli);
+        let prompt = to_model(own_words + transcript.quoted_tokens);
         let block = |kind: SentKind, tokens: u64, hash: u64| SentBlock {
             hash,
             tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
@@ -141,42 +151,4 @@ impl<'a> Aside<'a> {
             ),
         }
     }
-}
-
-/// Tokens of the transcript of everything before `fold_to`: each block's own, capped as the law caps its
-/// text, and its labels.
-fn transcript_tokens(law: &TranscriptLaw, view: &View<'_>, fold_to: u32, text_milli: u64) -> u64 {
-    let blocks = &view.session.blocks;
-    let mut tokens = view.summary.map_or(0, |s| u64::from(s.tokens));
-    let mut labels_utf16 = 0;
-    for block in (view.live_from..fold_to).filter(|b| view.is_live(*b)) {
-        let i = block as usize;
-        let own = u64::from(blocks.tokens[i]);
-        match blocks.kind[i] {
-            BlockKind::Thinking | BlockKind::Image => {}
-            BlockKind::UserText => {
-                tokens += own;
-                labels_utf16 += law.user_label;
-            }
-            BlockKind::AssistantText => {
-                tokens += own;
-                labels_utf16 += law.assistant_label;
-            }
-            BlockKind::ToolUse => {
-                tokens += own;
-                labels_utf16 += law.calls_label;
-            }
-            BlockKind::ToolResult => {
-                let images = view.session.parts_of(block).map_or(0, |p| u64::from(p.image_tokens));
-                let whole = view.stored_of(block).map_or(own, |s| u64::from(s.tokens)).saturating_sub(images);
-                let utf16 = view.text_utf16(block);
-                tokens +=
-                    if utf16 > law.result_cap { scale_ratio(whole, law.result_cap, utf16) } else { whole };
-                let rendered =
-                    law.result_utf16(view.tool_name_utf16(block), utf16, blocks.flags[i].has(Flags::ERROR));
-                labels_utf16 += rendered.saturating_sub(utf16.min(law.result_cap));
-            }
-        }
-    }
-    tokens + scale_milli(labels_utf16, text_milli)
 }

@@ -35,6 +35,8 @@ pub struct Stub {
 pub struct Memory {
     states: Vec<State>,
     stored: Vec<Stored>,
+    results: Vec<u32>,
+    user_messages: Vec<u32>,
     answered: Vec<u32>,
     usage_totals: Vec<u64>,
     usage_digits: Vec<u8>,
@@ -74,8 +76,19 @@ fn filled<T: Clone>(buffer: Vec<T>, len: usize, value: T) -> Vec<T> {
 impl<'s> Context<'s> {
     /// An empty history behind the session's prefix.
     pub fn new(session: &'s Session, model_id_utf16: u64, memory: Memory) -> Context<'s> {
-        let Memory { states, stored, answered, usage_totals, usage_digits, tool_names, stubs, folds, wire } =
-            memory;
+        let Memory {
+            states,
+            stored,
+            results,
+            user_messages,
+            answered,
+            usage_totals,
+            usage_digits,
+            tool_names,
+            stubs,
+            folds,
+            wire,
+        } = memory;
         let view = View {
             session,
             states: emptied(states),
@@ -83,6 +96,8 @@ impl<'s> Context<'s> {
             revealed: 0,
             live_from: 0,
             summary: None,
+            results: emptied(results),
+            user_messages: emptied(user_messages),
             answered: emptied(answered),
             usage_totals: filled(usage_totals, session.steps.len(), 0),
             usage_digits: filled(usage_digits, session.steps.len(), 4),
@@ -107,10 +122,22 @@ impl<'s> Context<'s> {
 
     /// The buffers, for another context.
     pub fn into_memory(self) -> Memory {
-        let View { states, stored, answered, usage_totals, usage_digits, tool_names, .. } = self.view;
+        let View {
+            states,
+            stored,
+            results,
+            user_messages,
+            answered,
+            usage_totals,
+            usage_digits,
+            tool_names,
+            ..
+        } = self.view;
         Memory {
             states,
             stored,
+            results,
+            user_messages,
             answered,
             usage_totals,
             usage_digits,
@@ -136,28 +163,67 @@ impl<'s> Context<'s> {
         self.wire.mark_sent();
     }
 
-    /// Puts the next block of the recording in the history, without sending it yet.
-    pub fn reveal_block(&mut self, block: u32) {
-        debug_assert_eq!(block, self.view.revealed);
-        self.view.states.push(State::default());
-        self.view.revealed = block + 1;
-        let i = block as usize;
-        let blocks = &self.view.session.blocks;
-        self.view.raw_tokens += u64::from(blocks.tokens[i]);
-        if blocks.kind[i] == BlockKind::ToolResult {
-            let images = self.view.session.parts_of(block).map_or(0, |p| p.image_base64_chars);
-            self.view.tool_results_utf16 += u64::from(blocks.utf16[i]) + u64::from(images);
+    /// Puts the next blocks of the recording in the history, without sending them yet.
+    pub fn reveal(&mut self, range: Range<u32>) {
+        debug_assert_eq!(range.start, self.view.revealed);
+        let session = self.view.session;
+        let columns = range.start as usize..range.end as usize;
+        self.view.revealed = range.end;
+        self.view.states.resize(columns.end, State::default());
+        let tokens: u64 = session.blocks.tokens[columns.clone()].iter().map(|t| u64::from(*t)).sum();
+        self.view.raw_tokens += tokens;
+        for (block, kind) in range.zip(&session.blocks.kind[columns]) {
+            match kind {
+                BlockKind::ToolResult => {
+                    let images = session.parts_of(block).map_or(0, |p| p.image_base64_chars);
+                    self.view.tool_results_utf16 +=
+                        u64::from(session.blocks.utf16[block as usize]) + u64::from(images);
+                    self.view.results.push(block);
+                }
+                BlockKind::UserText | BlockKind::Image => self.note_user_message(block),
+                BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => {}
+            }
         }
     }
 
-    /// Appends a revealed block to what is sent.
-    pub fn send_block(&mut self, block: u32) {
-        let state = self.view.states[block as usize];
-        if state == State::default() {
-            self.wire.push_plain(self.view.session, block);
-        } else {
-            self.push_edited(block, state);
+    fn note_user_message(&mut self, block: u32) {
+        let messages = &self.view.session.blocks.message;
+        let i = block as usize;
+        if i == 0 || messages[i] != messages[i - 1] {
+            self.view.user_messages.push(block);
         }
+    }
+
+    /// Appends revealed blocks to what is sent.
+    pub fn send(&mut self, range: Range<u32>) {
+        let session = self.view.session;
+        let mut next_stub = None;
+        for block in range {
+            let state = self.view.states[block as usize];
+            if state == State::default() {
+                self.wire.push_plain(session, block);
+            } else if !state.has_left() && !state.has(State::WITHHELD) {
+                let at = next_stub.unwrap_or_else(|| self.stubs.partition_point(|s| s.block < block));
+                next_stub = Some(self.send_edited(block, state, at));
+            }
+        }
+    }
+
+    /// Sends a block that is not as recorded; `at` is the first stub at or behind it that is known of.
+    fn send_edited(&mut self, block: u32, state: State, at: usize) -> usize {
+        let session = self.view.session;
+        let at = at + self.stubs[at..].iter().take_while(|s| s.block < block).count();
+        let stored_tokens = self.view.stored_of(block).map(|s| s.tokens);
+        let stub = self.stubs.get(at).filter(|s| s.block == block && state.has(State::ELIDED));
+        match (stub.copied(), stored_tokens) {
+            (Some(stub), _) if stub.server => {
+                self.wire.push_placeholder(session, block, stored_tokens, stub.tokens);
+            }
+            (Some(stub), _) => self.wire.push_stub(session, block, stub.tokens),
+            (None, Some(tokens)) => self.wire.push_stub(session, block, tokens),
+            (None, None) => self.wire.push_plain(session, block),
+        }
+        at
     }
 
     /// Step `step` was answered: its usage is what the client knows from now on.
@@ -167,41 +233,15 @@ impl<'s> Context<'s> {
         self.view.usage_digits[step as usize] = usage_digits;
     }
 
-    fn push_edited(&mut self, block: u32, state: State) {
-        if state.has_left() || state.has(State::WITHHELD) {
-            return;
-        }
-        let stored_tokens = self.view.stored_of(block).map(|s| s.tokens);
-        if state.has(State::ELIDED)
-            && let Ok(i) = self.stubs.binary_search_by_key(&block, |s| s.block)
-        {
-            let stub = self.stubs[i];
-            if stub.server {
-                self.wire.push_placeholder(self.view.session, block, stored_tokens, stub.tokens);
-            } else {
-                self.wire.push_stub(self.view.session, block, stub.tokens);
-            }
-            return;
-        }
-        match stored_tokens {
-            Some(tokens) => self.wire.push_stub(self.view.session, block, tokens),
-            None => self.wire.push_plain(self.view.session, block),
-        }
-    }
-
     /// Sends everything from block `first` on anew.
     pub(super) fn resend_from(&mut self, first: u32, cause: Cause) {
         let Some(next) = self.wire.truncate_to(first.max(self.view.live_from), cause) else { return };
-        for block in next.max(self.view.live_from)..self.view.revealed {
-            self.send_block(block);
-        }
+        self.send(next.max(self.view.live_from)..self.view.revealed);
     }
 
     pub(super) fn rebuild_head(&mut self) {
         self.wire.rebuild_head(&self.prefix, self.view.summary.as_ref());
-        for block in self.view.live_from..self.view.revealed {
-            self.send_block(block);
-        }
+        self.send(self.view.live_from..self.view.revealed);
     }
 
     /// Carries out an offload of a result that is revealed but not sent.
@@ -212,8 +252,8 @@ impl<'s> Context<'s> {
         let i = plan.block as usize;
         let blocks = &self.view.session.blocks;
         let state = self.view.states.get(i).copied().ok_or(BrokenPlan("the block is not in the history"))?;
-        let is_last = plan.block + 1 == self.view.revealed;
-        if blocks.kind[i] != BlockKind::ToolResult || state != State::default() || !is_last {
+        let was_sent = self.wire.holds(plan.block);
+        if blocks.kind[i] != BlockKind::ToolResult || state != State::default() || was_sent {
             return Err(BrokenPlan("only a tool result that just came back can be offloaded"));
         }
         let stored = self.stored_sizes(plan);

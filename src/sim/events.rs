@@ -58,6 +58,8 @@ pub enum SimEventKind {
         elided_calls: Vec<u32>,
         withheld_thinking_blocks: u64,
     },
+    /// A request carries the stubs of an agent that keeps no ledger and reports them each time.
+    SameStubs { rule: String, elided_count: u64, chars_saved: u64 },
     /// A summarizer call begins. `tokens_before` is the strategy's own estimate.
     CompactionStart { rule: String, tokens_before: u64, folded_messages: u64 },
     /// The summary is in place. `tokens_after` is in the strategy's own unit.

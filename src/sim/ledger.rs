@@ -70,13 +70,13 @@ impl Ledger {
     }
 
     fn reveal_to(&self, context: &mut Context<'_>, revealed: u32) {
-        for block in context.view.revealed..revealed {
-            context.reveal_block(block);
-            if let Ok(i) = self.stored.binary_search_by_key(&block, |s| s.block) {
-                context.restore_stored(self.stored[i]);
-            }
-            context.send_block(block);
+        let range = context.view.revealed..revealed;
+        context.reveal(range.clone());
+        let first = self.stored.partition_point(|s| s.block < range.start);
+        for stored in self.stored[first..].iter().take_while(|s| s.block < range.end) {
+            context.restore_stored(*stored);
         }
+        context.send(range);
     }
 }
 

@@ -5,6 +5,7 @@ use super::aside::SummaryCall;
 use super::context::Context;
 use super::events::{RequestRow, SimEvent, SimEventKind};
 use super::summary::{StopReason, Summary};
+use crate::cause::Cause;
 use crate::policy::laws::digits;
 use crate::policy::plan::{StubPlan, SummarizePlan};
 use crate::policy::view::{Stored, View};
@@ -102,12 +103,14 @@ impl<'a, R: Recorder> Recording<'a, R> {
         s.dropped_thinking_blocks += u64::from(done.dropped_thinking);
         s.allowed_mismatches += u64::from(done.allowed_mismatches);
         s.recoveries += u64::from(self.recovering);
-        let unread = self.price.split_unread(&usage, done.miss.missed_tokens);
-        if done.miss.new_tokens > 0 {
-            s.book_miss(crate::cause::Cause::NewContent, done.miss.new_tokens, unread.new);
-        }
+        let mut paid_for_new = cost.uncached + cost.cache_write;
         if let Some(cause) = done.miss.cause {
+            let unread = self.price.split_unread(&usage, done.miss.missed_tokens);
             s.book_miss(cause, done.miss.missed_tokens, unread.missed);
+            paid_for_new = unread.new;
+        }
+        if done.miss.new_tokens > 0 {
+            s.book_miss(Cause::NewContent, done.miss.new_tokens, paid_for_new);
         }
         let at_ms = step.start_ms;
         let gap_ms = at_ms.zip(self.last_start_ms).map(|(now, last)| now - last);
@@ -168,7 +171,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
         self.passes += 1;
         self.summary.passes += 1;
         self.summary.elided_results += plan.stubs.len() as u64;
-        self.summary.chars_saved += plan.saved;
+        self.summary.chars_saved += plan.saved_utf16;
         self.summary.withheld_thinking_blocks += withheld;
         self.event(|| SimEventKind::Pass {
             rule: rule.to_owned(),

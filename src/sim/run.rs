@@ -5,12 +5,16 @@
 //! Replay is open-loop: outputs are as recorded, no request is added, and re-reads that a stub would have
 //! provoked are not charged (docs/decisions.md 24). Where a recorded prompt shrank and the recording does
 //! not say why, the thinking behind the gap is not judged by what was before it.
+//!
+//! Where the recording changes its model and that is replayed, the strategy goes on as it was resolved for
+//! the first one, and tokens stay on the first one's tokenizer. A compaction whose summarizer is refused is
+//! left out at that request.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::aside::Aside;
-use super::context::{Context, Memory};
+use super::context::{BrokenPlan, Context, Memory};
 use super::ledger::{Change, Ledger};
 use super::recording::{Recording, usage_digits};
 use super::wire::is_replayable;
@@ -145,34 +149,34 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         if let Some(ledger) = &self.ledger {
             let rebuilt = ledger.rebuild(self.session, &self.context);
             self.context = rebuilt;
+            self.policy.resumed(self.session);
         }
         self.send(step)?;
         let output = self.session.steps[step].output.clone();
         self.thinking.clear();
-        for block in output {
-            self.context.reveal_block(block);
-            let i = block as usize;
-            if self.session.blocks.kind[i] == BlockKind::Thinking
-                && is_replayable(self.session.blocks.flags[i])
-            {
-                self.thinking.push(block);
-            }
-            self.context.send_block(block);
-        }
+        let kinds = &self.session.blocks.kind;
+        let flags = &self.session.blocks.flags;
+        let replayable =
+            |b: &u32| kinds[*b as usize] == BlockKind::Thinking && is_replayable(flags[*b as usize]);
+        self.thinking.extend(output.clone().filter(replayable));
+        self.context.reveal(output.clone());
+        self.context.send(output);
         self.provider.answered(&self.thinking);
         Ok(())
     }
 
     /// New input enters the history; oversized results are shortened before they do.
     fn reveal_input(&mut self, step: usize) {
-        let asks = self.policy.has_tool_result_rules();
-        for block in self.session.steps[step].input.clone() {
-            self.context.reveal_block(block);
-            if asks && self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
-                self.offload(block);
+        let input = self.session.steps[step].input.clone();
+        self.context.reveal(input.clone());
+        if self.policy.has_tool_result_rules() {
+            for block in input.clone() {
+                if self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
+                    self.offload(block);
+                }
             }
-            self.context.send_block(block);
         }
+        self.context.send(input);
     }
 
     fn offload(&mut self, block: u32) {
@@ -193,32 +197,48 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     fn ask_policy(&mut self, manual: bool) {
         for rule in 0..self.policy.rule_count() {
-            let Some(plan) = self.policy.at_request(rule, self.context.view(), manual) else { continue };
-            let id = self.policy.rule_id(rule).to_owned();
-            match plan {
-                Plan::Offload(_) => {
-                    self.log.violation(&id, "an offload is decided when the result comes back")
+            // A rule that took stubs back is asked again for what it wants instead.
+            while let Some(plan) = self.policy.at_request(rule, self.context.view(), manual) {
+                let id = self.policy.rule_id(rule).to_owned();
+                let asks_again = matches!(plan, Plan::Restore { .. });
+                let applied = self.apply(&id, plan);
+                if let Err(broken) = applied {
+                    self.log.violation(&id, broken.0);
                 }
-                Plan::Notice { text, .. } => {
-                    self.log.event(|| SimEventKind::Notice { rule: id.clone(), text: text.to_owned() });
+                if !asks_again || applied.is_err() {
+                    break;
                 }
-                Plan::Restore { blocks, .. } => match self.context.apply_restore(&blocks) {
-                    Ok(()) => self.note(Change::Restore { blocks }),
-                    Err(broken) => self.log.violation(&id, broken.0),
-                },
-                Plan::Stub(plan) => match self.context.apply_stubs(&plan) {
-                    Ok((withheld, elided)) => {
-                        self.log.pass(&id, self.session, &plan, withheld);
-                        self.note(Change::Pass { elided, withhold: plan.withhold });
-                    }
-                    Err(broken) => self.log.violation(&id, broken.0),
-                },
-                Plan::Summarize(plan) => match self.context.check_fold(&plan) {
-                    Ok(()) => self.compact(&id, &plan),
-                    Err(broken) => self.log.violation(&id, broken.0),
-                },
             }
         }
+    }
+
+    /// Carries out a plan, or says why it is broken; a broken plan changes nothing.
+    fn apply(&mut self, id: &str, plan: Plan<'_>) -> Result<(), BrokenPlan> {
+        match plan {
+            Plan::Offload(_) => return Err(BrokenPlan("an offload is decided when the result comes back")),
+            Plan::Notice { text, .. } => {
+                self.log.event(|| SimEventKind::Notice { rule: id.to_owned(), text: text.to_owned() });
+            }
+            Plan::SameStubs { reported, .. } => self.log.event(|| SimEventKind::SameStubs {
+                rule: id.to_owned(),
+                elided_count: reported.0,
+                chars_saved: reported.1,
+            }),
+            Plan::Restore { blocks, .. } => {
+                self.context.apply_restore(&blocks)?;
+                self.note(Change::Restore { blocks });
+            }
+            Plan::Stub(plan) => {
+                let (withheld, elided) = self.context.apply_stubs(&plan)?;
+                self.log.pass(id, self.session, &plan, withheld);
+                self.note(Change::Pass { elided, withhold: plan.withhold });
+            }
+            Plan::Summarize(plan) => {
+                self.context.check_fold(&plan)?;
+                self.compact(id, &plan);
+            }
+        }
+        Ok(())
     }
 
     fn note(&mut self, change: Change) {
@@ -237,12 +257,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             max_output_tokens: 0,
             ..self.log.request(&self.context)
         };
-        let Some(call) = aside.call(&mut self.provider, &self.context, &request) else {
-            self.log.event(|| SimEventKind::Notice {
-                rule: id.to_owned(),
-                text: "Compaction failed: the summarizer's prompt does not fit its window.".to_owned(),
-            });
-            return;
+        let call = match aside.call(&mut self.provider, &self.context, &request) {
+            Ok(call) => call,
+            Err(rejection) => {
+                let text = format!("Compaction failed: {}", rejection.message);
+                self.log.event(|| SimEventKind::Notice { rule: id.to_owned(), text });
+                return;
+            }
         };
         if call.sent_conversation {
             self.context.mark_sent();

@@ -40,6 +40,11 @@ impl Wire {
         &self.blocks
     }
 
+    /// Whether a block of the session, or one behind it, is on the wire.
+    pub(super) fn holds(&self, block: u32) -> bool {
+        self.refs[self.head..].last().is_some_and(|last| *last >= block)
+    }
+
     /// The session's own blocks as sent, each with its index in the session.
     pub fn session_blocks(&self) -> impl Iterator<Item = (&SentBlock, u32)> {
         self.blocks[self.head..].iter().zip(self.refs[self.head..].iter().copied())
@@ -148,7 +153,7 @@ impl Wire {
         self.push(session, block, hash, tokens, true);
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, session: &Session, block: u32, hash: u64, tokens: u32, placeholder: bool) {
         let i = block as usize;
         let (kind, link) = match session.blocks.kind[i] {

@@ -2,7 +2,7 @@
 
 use super::Tokenizer;
 
-/// What the provider does with thinking of earlier human turns (spec/providers.md A8).
+/// What the provider does with thinking of earlier human turns (docs/sources.md A8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThinkingRetention {
     /// It stays in the prompt.

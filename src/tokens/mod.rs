@@ -6,7 +6,7 @@
 //! # Divergence from the real API
 //!
 //! A tokenizer counts pieces, not characters; these are least-squares fits over recordings
-//! (spec/formats.md section 0). Where a recording reports its totals, `compile` scales to them and the
+//! (docs/sources.md). Where a recording reports its totals, `compile` scales to them and the
 //! coefficients only share a total out among the blocks of one step.
 
 mod generation;

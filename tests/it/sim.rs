@@ -233,6 +233,73 @@ fn a_gap_the_recording_does_not_explain_is_not_held_against_thinking() {
     assert_eq!(simulate(&rewound, "none").0.binding_rejections, 1);
 }
 
+/// The user went back to behind the results of answer `to_answer`, and goes on with a prompt.
+fn rewound(session: &Session, before_step: u32, to_answer: usize) -> Session {
+    let from = session.steps[to_answer + 1].input.end;
+    let to = session.steps[before_step as usize].input.start;
+    let reason = ctxsim::session::DropReason::Rewind;
+    let mut session =
+        with_event(session.clone(), before_step, &[EventKind::BlocksDropped { from, to, reason }]);
+    for block in session.steps[before_step as usize].input.clone() {
+        session.blocks.kind[block as usize] = ctxsim::session::BlockKind::UserText;
+    }
+    session
+}
+
+#[test]
+fn going_back_to_before_a_compaction_undoes_it() {
+    let compacting = "arcturn:contextEditing.enabled=false,offload=off,compaction.reserveTokens=950000";
+    let (_, record) = simulate(&growing(), compacting);
+    let first =
+        record.events.iter().find(|e| matches!(e.kind, SimEventKind::CompactionDone { .. })).unwrap().request;
+    let session = rewound(&growing(), first + 1, 4);
+    let (_, with) = simulate(&session, compacting);
+    let (_, without) = simulate(&session, "none");
+    let at = first as usize + 1;
+    assert_eq!(with.requests[at].usage.prompt_tokens(), without.requests[at].usage.prompt_tokens());
+}
+
+#[test]
+fn a_sliding_editor_takes_back_stubs_of_what_is_recent_again() {
+    let session = rewound(&growing(), 18, 13);
+    let (_, record) = simulate(&session, "arcturn-0.6");
+    let (_, fresh) = simulate(&session, "none");
+    // 14 answers are left, so the results of calls 12 and 13 are within three turns: all in full but ten.
+    let stub_tokens = ((118 + 6 + 5) * 450 + 500) / 1_000;
+    let saved = fresh.requests[18].usage.prompt_tokens() - record.requests[18].usage.prompt_tokens();
+    let thinking = saved % (4_000 - stub_tokens);
+    assert_eq!(saved / (4_000 - stub_tokens), 11, "{thinking} tokens of thinking besides");
+}
+
+#[test]
+fn a_pass_goes_on_without_a_result_that_was_cleared_meanwhile() {
+    let blocks = vec![3];
+    let cleared = with_event(growing(), 10, &[EventKind::RecordedClearing { blocks, applied: true }]);
+    let (summary, _) = simulate(&cleared, "arcturn");
+    assert_eq!(summary.violations, 0);
+    assert_eq!(summary.passes, 2);
+    assert_eq!(summary.elided_results, 13, "14 without the one that was cleared");
+}
+
+#[test]
+fn a_manual_compaction_of_the_recording_is_asked_of_the_strategy() {
+    let recorded =
+        EventKind::RecordedCompaction { automatic: false, pre_tokens: Some(50_000), post_tokens: None };
+    let mut session = with_event(growing(), 10, &[recorded]);
+    // The turn had ended: the answer before made no call.
+    for block in session.steps[9].output.clone() {
+        if session.blocks.kind[block as usize] == ctxsim::session::BlockKind::ToolUse {
+            session.blocks.kind[block as usize] = ctxsim::session::BlockKind::AssistantText;
+        }
+    }
+    for block in session.steps[10].input.clone() {
+        session.blocks.kind[block as usize] = ctxsim::session::BlockKind::UserText;
+    }
+    let (summary, record) = simulate(&session, "arcturn");
+    assert_eq!((summary.compactions, summary.recorded_compactions_undone), (1, 1));
+    assert!(record.requests[10].usage.prompt_tokens() < record.requests[9].usage.prompt_tokens());
+}
+
 /// A second human prompt in the middle, so that a tail has somewhere to begin.
 fn two_prompts() -> Session {
     let mut session = growing();

@@ -1,4 +1,4 @@
-//! Claude Code: one JSONL file per session (spec/formats.md section 1).
+//! Claude Code: one JSONL file per session (docs/sources.md).
 //!
 //! One line holds one content block; all lines of a response repeat its id and usage. Sub-agents are
 //! lines of their own kind in the file of their parent, or files of their own; each becomes a

@@ -2,7 +2,7 @@
 //!
 //! Every line names its parent. Forks are normal (parallel calls, progress lines), so file order is
 //! the main chain; the tree only tells whether a request has the response before it among its
-//! ancestors. If not, the user went back to the last response that is (spec/formats.md section 1).
+//! ancestors. If not, the user went back to the last response that is (docs/sources.md).
 
 #![expect(clippy::disallowed_types, reason = "looked up by id; walked through only to count")]
 

@@ -1,7 +1,7 @@
 //! The usage of one response, gathered from all of its lines.
 //!
 //! Every line of a response repeats its usage; output grows while the response streams in. So the
-//! lines are merged by the field-wise maximum, and never summed (spec/formats.md section 1).
+//! lines are merged by the field-wise maximum, and never summed (docs/sources.md).
 
 use super::lenient::{Count, MAX_TOKENS, Object};
 use super::wire;

@@ -208,7 +208,7 @@ impl Walk<'_, '_> {
     }
 
     /// Where the model keeps thinking of the current turn only, user content other than results ends
-    /// the turn (spec/providers.md A8).
+    /// the turn (docs/sources.md A8).
     fn strips_thinking(&self, k: usize) -> bool {
         thinking_retention(self.draft.raw_steps[k].model) == ThinkingRetention::CurrentTurn
             && range(&self.draft.steps[k].input).any(|i| {

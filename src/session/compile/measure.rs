@@ -184,7 +184,9 @@ pub(super) fn thinking(text: &str, signature_chars: u32, redacted: bool, key: u6
 pub(super) fn image(image: &Image, key: u64) -> Measured {
     let hash = Hasher::new(key, kind_tag(BlockKind::Image)).number(image.hash).finish();
     let fixed_tokens = image_tokens(image.size_px);
-    Measured { fixed_tokens, ..Measured::plain(BlockKind::Image, Flags::default(), hash, Size::default()) }
+    // What a client that estimates from its JSON counts; the provider counts pixels.
+    let size = Size { utf16: image.base64_chars, ..Size::default() };
+    Measured { fixed_tokens, ..Measured::plain(BlockKind::Image, Flags::default(), hash, size) }
 }
 
 /// A call: sizes are those of its arguments as compact JSON. Arguments that are no JSON count as they

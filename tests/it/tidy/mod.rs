@@ -76,7 +76,6 @@ const AGENTS: &[&str] = &[
 const MAY_NAME_AGENTS: &[(&str, &str)] = &[
     ("src/policy/presets/", "a preset is the agent's strategy"),
     ("src/policy/preset.rs", "the list of presets in the binary"),
-    ("src/policy/laws.rs", "cites the document that the laws are from"),
     ("src/config/agents.rs", "reads agents' own configurations"),
     ("src/ingest/claude_code/", "reads that agent's recordings"),
     ("src/ingest/mod.rs", "the list of formats"),

@@ -16,7 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("ingest", &["transcript", "session", "usage", "lines", "error"]),
     ("generate", &["session", "tokens", "seed", "error"]),
     ("provider", &["tokens", "usage", "cause", "error"]),
-    ("policy", &["session", "provider", "error"]),
+    ("policy", &["session", "provider", "tokens", "error"]),
     ("sim", &["policy", "provider", "session", "tokens", "usage", "cause", "error"]),
     // A row of the table reads its number from a summary.
     ("metrics", &["sim", "cause", "error"]),

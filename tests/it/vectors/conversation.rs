@@ -105,13 +105,12 @@ impl Conversation {
     pub fn reveal(&self, context: &mut Context<'_>, range: std::ops::Range<usize>) {
         for message in range {
             let end = self.message_start.get(message + 1).copied().unwrap_or(self.blocks());
-            for block in self.message_start[message]..end {
-                context.reveal_block(block);
-                if let Some(stored) = self.stored.iter().find(|s| s.block == block) {
-                    context.restore_stored(*stored);
-                }
-                context.send_block(block);
+            let range = self.message_start[message]..end;
+            context.reveal(range.clone());
+            for stored in self.stored.iter().filter(|s| range.contains(&s.block)) {
+                context.restore_stored(*stored);
             }
+            context.send(range);
             if let Some(step) = self.step_of[message] {
                 let (total, digits) = self.usage[step as usize];
                 context.answered(step, total, digits);

@@ -2,10 +2,10 @@
 //! vectors may expect. What is compared, the harness decides.
 
 use ctxsim::policy::interpreter::{Interpreter, fires};
-use ctxsim::policy::laws::{self, Facts, StubLaw};
+use ctxsim::policy::laws::{Facts, StubLaw};
 use ctxsim::policy::plan::{Plan, StubPlan, StubTokens};
 use ctxsim::policy::strategy::{Action, Rule, StubSize, SummarizeRule, SummaryInput};
-use ctxsim::policy::summarize::transcript_utf16;
+use ctxsim::policy::summarize::transcript;
 use ctxsim::policy::view::{SummaryMessage, View};
 use ctxsim::policy::{ParamValue, Policy, PolicyConfig, PolicySpec, Strategy};
 use ctxsim::provider::{ModelSpec, Models};
@@ -351,8 +351,7 @@ fn compaction_serialize(case: &Client<'_>) -> Value {
     else {
         panic!("no transcript");
     };
-    let (utf16, parts) = transcript_utf16(law, context.view(), 0..conversation.blocks());
-    json!({"chars": utf16 + laws::PART_SEPARATOR * parts.saturating_sub(1)})
+    json!({"chars": transcript(law, context.view(), conversation.blocks()).utf16})
 }
 
 fn compaction_run(case: &Client<'_>) -> Value {
