@@ -1,11 +1,13 @@
 //! Totals of a grid of strategies: one row per strategy and model.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io;
 
 use crate::metrics::{self, MetricRef, Rate, Usd, Value, group_digits};
 
 use super::grid::{Grid, GridColumn};
-use super::results::{Recipe, Relative, ResultSet, Total};
+use super::results::{Recipe, RecipePolicy, Relative, ResultSet, Total};
 
 /// Marks the cheapest strategy of a model in the table.
 pub const BEST: &str = "best";
@@ -29,13 +31,18 @@ pub fn varied(recipe: &Recipe) -> Vec<String> {
     names
 }
 
-/// Whether `total` is the cheapest of its model, among those that finished the most sessions and broke
-/// no rule. Of equal ones the first is meant.
-pub fn is_best(results: &ResultSet, total: &Total) -> bool {
-    let rank =
-        |t: &Total| (std::cmp::Reverse(t.finished_sessions), t.summary.violations, t.summary.cost.total());
-    let same_model = results.totals.iter().filter(|t| t.model == total.model);
-    same_model.min_by_key(|t| rank(t)).is_some_and(|best| best.policy == total.policy)
+/// For each total whether it is the cheapest of its model, among those that finished the most sessions
+/// and broke no rule. Of equal ones it is the first.
+pub fn best(results: &ResultSet) -> Vec<bool> {
+    let rank = |t: &Total| (Reverse(t.finished_sessions), t.summary.violations, t.summary.cost.total());
+    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+    for (i, total) in results.totals.iter().enumerate() {
+        let best = first.entry(&total.model).or_insert(i);
+        if rank(total) < rank(&results.totals[*best]) {
+            *best = i;
+        }
+    }
+    (0..results.totals.len()).map(|i| first.values().any(|best| *best == i)).collect()
 }
 
 type Text = fn(&Total) -> String;
@@ -77,11 +84,11 @@ pub fn grid(results: &ResultSet) -> Grid {
     let shown: Vec<_> = shown.collect();
     grid.columns.extend(shown.iter().map(|c| head(&c.0.replace("{baseline}", baseline), true, c.1)));
     grid.columns.push(head("", false, 0));
-    for total in &results.totals {
+    for (total, best) in results.totals.iter().zip(best(results)) {
         let names = [Some(&total.policy), many_models.then_some(&total.model)];
         let mut row: Vec<String> = names.into_iter().flatten().cloned().collect();
         row.extend(shown.iter().map(|column| (column.3)(total)));
-        row.push(if is_best(results, total) { BEST.to_owned() } else { String::new() });
+        row.push(if best { BEST.to_owned() } else { String::new() });
         grid.rows.push(row);
     }
     grid
@@ -98,8 +105,10 @@ pub fn csv(results: &ResultSet) -> io::Result<Vec<u8>> {
     let keys = ["policy", "preset", "model", "sessions", "finished_sessions", "best", "cost_change"];
     let names = keys.map(str::to_owned).into_iter().chain(params.iter().cloned());
     csv.write_record(names.chain(columns.iter().map(MetricRef::name)))?;
-    for total in &results.totals {
-        let policy = results.recipe.policies.iter().find(|p| p.label == total.policy);
+    let policies: BTreeMap<&str, &RecipePolicy> =
+        results.recipe.policies.iter().map(|p| (p.label.as_str(), p)).collect();
+    for (total, best) in results.totals.iter().zip(best(results)) {
+        let policy = policies.get(total.policy.as_str());
         let change = total.relative.as_ref().map(Relative::cost_change).filter(|c| c.0.is_some());
         let keys = [
             total.policy.clone(),
@@ -107,7 +116,7 @@ pub fn csv(results: &ResultSet) -> io::Result<Vec<u8>> {
             total.model.clone(),
             total.sessions.to_string(),
             total.finished_sessions.to_string(),
-            is_best(results, total).to_string(),
+            best.to_string(),
             change.map(|c| c.to_string()).unwrap_or_default(),
         ];
         let param = |name: &String| match policy.and_then(|p| p.params.get(name)) {
@@ -132,13 +141,11 @@ mod tests {
     #[test]
     fn the_best_is_the_cheapest_of_those_that_finished() {
         let results = sample();
-        let best: Vec<&str> =
-            results.totals.iter().filter(|t| is_best(&results, t)).map(|t| t.policy.as_str()).collect();
         // The cheaper one stopped in a session.
-        assert_eq!(best, ["none"]);
+        assert_eq!(best(&results), [true, false]);
         let cells = vec![cell("s", "none", 4, 1_000, 500), cell("s", "arc", 4, 1_000, 500)];
         let equal = ResultSet::new(sample().recipe, Vec::new(), cells);
-        assert!(is_best(&equal, &equal.totals[0]) && !is_best(&equal, &equal.totals[1]));
+        assert_eq!(best(&equal), [true, false]);
     }
 
     #[test]
