@@ -150,3 +150,34 @@ fn schemas_are_the_ones_checked_in() {
         );
     }
 }
+
+#[test]
+fn a_fork_counts_only_what_its_parent_does_not_have() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let long = recording("parent", "claude-opus-5-5", 30, 9_000);
+    // A request is two lines, and the first one has a prompt before it.
+    let parent: String = long.lines().take(1 + 2 * 10).flat_map(|line| [line, "\n"]).collect();
+    let fork = long.replace("\"sessionId\":\"parent\"", "\"sessionId\":\"the-fork\"");
+    fs::write(dir.path().join("b.jsonl"), parent).expect("writable");
+    fs::write(dir.path().join("a.jsonl"), &fork).expect("writable");
+    let requests = |args: &[&str]| -> Vec<(String, u64)> {
+        let results =
+            json(&run(dir.path(), ["simulate", "-p", "none", "--format", "json"].iter().chain(args)), 0);
+        let cells = results["cells"].as_array().expect("cells").iter();
+        cells
+            .map(|c| {
+                (c["session"].as_str().expect("an id").to_owned(), c["requests"].as_u64().expect("a number"))
+            })
+            .collect()
+    };
+    let both = [("parent".to_owned(), 10), ("the-fork".to_owned(), 20)];
+    for jobs in ["1", "4"] {
+        assert_eq!(requests(&["a.jsonl", "b.jsonl", "--jobs", jobs]), both);
+    }
+    assert_eq!(requests(&["a.jsonl"]), [("the-fork".to_owned(), 30)]);
+    // Another recording that calls itself the same.
+    let other = recording("x", "claude-opus-5-5", 5, 9_000)
+        .replace("\"sessionId\":\"x\"", "\"sessionId\":\"parent\"");
+    fs::write(dir.path().join("c.jsonl"), other).expect("writable");
+    assert_eq!(requests(&["b.jsonl", "c.jsonl"]), [("parent".to_owned(), 10), ("parent#2".to_owned(), 5)]);
+}
