@@ -4,11 +4,15 @@
 //! what several recordings of a corpus have in common.
 
 pub mod claude_code;
+pub mod codex;
+mod conversation;
 pub mod dedupe;
 mod image;
 pub mod input;
+mod json_lines;
 mod time;
 mod totals;
+mod value;
 
 pub use totals::Totals;
 
@@ -69,12 +73,21 @@ pub static FORMATS: &[Format] = &[
         folders: &["~/.claude/projects"],
         extensions: &["jsonl"],
         recognise: claude_code::recognise,
-        read: |source, label| {
-            let transcripts = claude_code::read(source, label)?;
-            Ok(transcripts.into_iter().map(|t| Recording::Transcript(Box::new(t))).collect())
-        },
+        read: |source, label| claude_code::read(source, label).map(conversations),
+    },
+    Format {
+        name: codex::NAME,
+        what: "Codex rollout, one JSON object a line",
+        folders: &["~/.codex/sessions"],
+        extensions: &["jsonl"],
+        recognise: codex::recognise,
+        read: |source, label| codex::read(source, label).map(conversations),
     },
 ];
+
+fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
+    transcripts.into_iter().map(|t| Recording::Transcript(Box::new(t))).collect()
+}
 
 /// Lines, and bytes, that are looked at before a file is given up: heads of real files are a few
 /// lines, but one of them may be as long as lines can be.

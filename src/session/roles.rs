@@ -71,6 +71,15 @@ const ALIASES: &[(&str, Names)] = &[
         ],
     ),
     (
+        "codex",
+        &[
+            (Role::Read, &["view_image", "read_mcp_resource"]),
+            (Role::Shell, &["shell_command", "local_shell", "write_stdin", "unified_exec"]),
+            (Role::Search, &["tool_search", "grep_files", "list_dir", "list_mcp_resources"]),
+            (Role::Agent, &["send_input", "wait_agent", "wait", "close_agent", "resume_agent"]),
+        ],
+    ),
+    (
         "",
         &[
             (Role::Read, &["read", "read_file", "read_many_files", "view", "cat", "open_file"]),

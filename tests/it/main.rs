@@ -10,6 +10,7 @@ mod folded;
 mod hostile_input;
 mod hostile_traces;
 mod ingest_claude_code;
+mod ingest_codex;
 mod ingest_corpus;
 mod ingest_input;
 mod ingest_sketch;
