@@ -10,6 +10,7 @@ pub mod dedupe;
 mod image;
 pub mod input;
 mod json_lines;
+pub mod pi;
 mod time;
 mod totals;
 mod value;
@@ -82,6 +83,14 @@ pub static FORMATS: &[Format] = &[
         extensions: &["jsonl"],
         recognise: codex::recognise,
         read: |source, label| codex::read(source, label).map(conversations),
+    },
+    Format {
+        name: pi::NAME,
+        what: "Pi session, one JSON object a line",
+        folders: &["~/.pi/agent/sessions"],
+        extensions: &["jsonl"],
+        recognise: pi::recognise,
+        read: |source, label| pi::read(source, label).map(conversations),
     },
 ];
 
