@@ -7,9 +7,11 @@ pub mod claude_code;
 pub mod codex;
 mod conversation;
 pub mod dedupe;
+mod document;
 mod image;
 pub mod input;
 mod json_lines;
+pub mod opencode;
 pub mod pi;
 mod time;
 mod totals;
@@ -92,6 +94,14 @@ pub static FORMATS: &[Format] = &[
         recognise: pi::recognise,
         read: |source, label| pi::read(source, label).map(conversations),
     },
+    Format {
+        name: opencode::NAME,
+        what: "OpenCode session, as `opencode export` prints it",
+        folders: &[],
+        extensions: &["json"],
+        recognise: opencode::recognise,
+        read: |source, label| opencode::read(source, label).map(conversations),
+    },
 ];
 
 fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
@@ -118,6 +128,11 @@ pub fn read(mut source: impl BufRead, label: &Path, options: &ReadOptions) -> Re
     (format.read)(&mut Cursor::new(head).chain(source), label)
 }
 
+/// Whether `source` begins like a recording.
+pub fn is_known(mut source: impl BufRead) -> bool {
+    sniff(&mut source, Path::new(""), &mut Vec::new()).is_ok()
+}
+
 /// The format of that name.
 ///
 /// # Errors
@@ -128,7 +143,8 @@ pub fn format(name: &str) -> Result<&'static Format> {
     FORMATS.iter().find(|f| f.name == name).ok_or_else(|| Error::unknown("input format", name, known()))
 }
 
-/// Finds the format by the first lines, which are left in `head`.
+/// Finds the format by the first lines, which are left in `head`: each may be an object of its own, or all
+/// of them the beginning of one.
 fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<&'static Format> {
     let fail = |reason: String| Error::Input { path: label.to_owned(), line: 0, reason };
     for _ in 0..SNIFFED_LINES {
@@ -149,6 +165,10 @@ fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<
     }
     if head.iter().all(|b| b.is_ascii_whitespace() || *b == 0) {
         return Err(fail("the file is empty".to_owned()));
+    }
+    let document = document::beginning(head);
+    if let Some(format) = FORMATS.iter().find(|f| (f.recognise)(&document)) {
+        return Ok(format);
     }
     let known: Vec<String> = FORMATS.iter().map(|f| format!("{} ({})", f.name, f.what)).collect();
     Err(fail(format!("no recording of a known format; known are {}", known.join(", "))))

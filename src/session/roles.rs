@@ -80,6 +80,16 @@ const ALIASES: &[(&str, Names)] = &[
         ],
     ),
     (
+        "opencode",
+        &[
+            (Role::Edit, &["multiedit"]),
+            (Role::Search, &["list", "codesearch", "lsp"]),
+            (Role::Web, &["webfetch", "websearch"]),
+            (Role::Todo, &["todoread"]),
+            (Role::Plan, &["plan_enter", "plan_exit"]),
+        ],
+    ),
+    (
         "",
         &[
             (Role::Read, &["read", "read_file", "read_many_files", "view", "cat", "open_file"]),

@@ -13,6 +13,7 @@ mod ingest_claude_code;
 mod ingest_codex;
 mod ingest_corpus;
 mod ingest_input;
+mod ingest_opencode;
 mod ingest_pi;
 mod ingest_sketch;
 mod prices;
