@@ -8,6 +8,7 @@ pub mod codex;
 mod conversation;
 pub mod dedupe;
 mod document;
+pub mod gemini_cli;
 mod image;
 pub mod input;
 mod json_lines;
@@ -101,6 +102,14 @@ pub static FORMATS: &[Format] = &[
         extensions: &["json"],
         recognise: opencode::recognise,
         read: |source, label| opencode::read(source, label).map(conversations),
+    },
+    Format {
+        name: gemini_cli::NAME,
+        what: "Gemini CLI chat, a JSON document or one JSON object a line",
+        folders: &["~/.gemini/tmp"],
+        extensions: &["json", "jsonl"],
+        recognise: gemini_cli::recognise,
+        read: |source, label| gemini_cli::read(source, label).map(conversations),
     },
 ];
 

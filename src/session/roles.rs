@@ -90,6 +90,14 @@ const ALIASES: &[(&str, Names)] = &[
         ],
     ),
     (
+        "gemini-cli",
+        &[
+            (Role::Search, &["grep_search", "search_file_content"]),
+            (Role::Plan, &["enter_plan_mode", "exit_plan_mode"]),
+            (Role::Agent, &["delegate_to_agent", "codebase_investigator"]),
+        ],
+    ),
+    (
         "",
         &[
             (Role::Read, &["read", "read_file", "read_many_files", "view", "cat", "open_file"]),

@@ -12,6 +12,7 @@ mod hostile_traces;
 mod ingest_claude_code;
 mod ingest_codex;
 mod ingest_corpus;
+mod ingest_gemini_cli;
 mod ingest_input;
 mod ingest_opencode;
 mod ingest_pi;

@@ -81,6 +81,7 @@ const MAY_NAME_AGENTS: &[(&str, &str)] = &[
     ("src/ingest/claude_code/", "reads that agent's recordings"),
     ("src/ingest/codex.rs", "reads that agent's recordings"),
     ("src/ingest/opencode.rs", "reads that agent's recordings"),
+    ("src/ingest/gemini_cli.rs", "reads that agent's recordings"),
     ("src/ingest/mod.rs", "the list of formats"),
     ("src/session/roles.rs", "tool names by format"),
     ("src/cli/args.rs", "examples in the help, and the two policies compared by default"),
