@@ -6,8 +6,10 @@
 pub mod cause;
 pub mod config;
 pub mod error;
+pub mod gate;
 pub mod generate;
 pub mod ingest;
+pub mod join;
 mod lines;
 pub mod metrics;
 pub mod policy;

@@ -26,7 +26,7 @@ const ROOT_EXAMPLES: &str = "Examples:
   ctxsim run scenarios/quickstart.toml
   ctxsim simulate ~/.claude/projects -p none -p arcturn
 
-Exit codes: 0 done, 2 wrong arguments or configuration, 3 no input could be read, 4 nothing matched, \
+Exit codes: 0 done, 1 a gate failed, 2 wrong arguments or configuration, 3 no input could be read, 4 nothing matched, \
 5 finished but some inputs were skipped, 70 a bug in ctxsim, 130 interrupted (what was finished is kept).";
 
 /// Commands.
@@ -45,6 +45,35 @@ pub enum Command {
 Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are \
 compared. The first policy is the baseline of the relative columns.")]
     Simulate(Box<SimulateArgs>),
+    /// Run a full grid of parameters: one row per strategy and model, the cheapest one marked
+    #[command(after_help = "Examples:
+  ctxsim sweep ~/.claude/projects -p none -p arcturn --grid minCharsPerPass=10000..200000:log:9
+  ctxsim sweep fixtures/traces -p arcturn --grid keepRecentTurns=1,3,5 --grid minCharsPerPass=0..100000:50000 -o out
+
+A SPEC is a list (1,3,5), a range with a step (0..10:2), or a range of so many values, each the same factor above \
+the one before (10000..200000:log:9); both ends belong to it. Every policy runs at every point of the grids that it \
+has parameters for; those without any come first and as they are, and the first one is the baseline. -o writes \
+results.json, sweep.csv and report.md.")]
+    Sweep(Box<SweepArgs>),
+    /// Compare with a committed baseline, and end with 1 on a regression
+    #[command(after_help = "Examples:
+  ctxsim gate scenarios/quickstart.toml --baseline ci/baseline.json --update
+  ctxsim gate reports/quickstart --baseline ci/baseline.json --rule 'hit_rate drop <= 0.5pp' --rule 'overflows == 0'
+
+A rule is METRIC OP NUMBER (>= <= == != > <) or METRIC rise|drop <= NUMBER. After a number, % is of the baseline and \
+pp are points of a rate; any rise from 0 breaks a % rule. Rises and drops are checked for every cell and total, values \
+for totals. `ctxsim metrics` lists the metrics. Rules typed here replace those of the scenario ([gate] rules). \
+Without rules: hit_rate drop <= 0.3pp, cost_usd rise <= 1%, and no rise of binding_rejections, overflows and \
+violations. A missing cell, or a run that now stops early, always fails.")]
+    Gate(GateArgs),
+    /// Join the results of all shards of a run
+    #[command(after_help = "Examples:
+  ctxsim join shard-1 shard-2 shard-3 -o joined
+  ctxsim join ci/shard-* -o reports/all --force
+
+Files are those of a run without --shard, but for pictures. Missing or doubled shards and cells, interrupted runs, and mixed \
+versions or recipes are refused.")]
+    Join(JoinArgs),
     /// Write content-free traces of recordings: sizes and hashes, no text
     #[command(after_help = "Examples:
   ctxsim trace ~/.claude/projects/api -o traces
@@ -266,6 +295,68 @@ pub struct SimulateArgs {
     /// Print every request of this session (its id, or how the id begins)
     #[arg(long, value_name = "SESSION", help_heading = "Output")]
     pub explain: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub replay: ReplayArgs,
+    /// Values of a parameter; several make a full grid
+    #[arg(long, value_name = "KEY=SPEC", required = true, help_heading = "Strategies and models")]
+    pub grid: Vec<String>,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "undo", help_heading = "Sessions")]
+    pub recorded_compactions: Compactions,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct GateArgs {
+    /// A folder of results, a results.json, or a scenario file to run
+    #[arg(value_name = "RESULTS-or-SCENARIO")]
+    pub subject: PathBuf,
+    /// The baseline
+    #[arg(long, value_name = "FILE")]
+    pub baseline: PathBuf,
+    /// What must hold, such as 'cost_usd rise <= 1%'
+    #[arg(long = "rule", value_name = "RULE")]
+    pub rules: Vec<String>,
+    /// Write the baseline instead of comparing with it
+    #[arg(long)]
+    pub update: bool,
+    /// Threads, for a scenario; 0 means one per core
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = jobs)]
+    pub jobs: usize,
+    /// Write JUnit XML: a case for each cell and total
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub junit: Option<PathBuf>,
+    /// Write SARIF: a result for each broken rule
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub sarif: Option<PathBuf>,
+    /// Write the table as Markdown
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub markdown: Option<PathBuf>,
+    /// Print annotations for GitHub, and add the table to the summary of the job
+    #[arg(long, help_heading = "Output")]
+    pub github: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct JoinArgs {
+    /// Folders written with --out and --shard
+    #[arg(value_name = "DIR", required = true)]
+    pub shards: Vec<PathBuf>,
+    /// Folder of the joined results
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Overwrite a non-empty folder that ctxsim did not write
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,8 @@ use std::fmt;
 
 /// Everything was done.
 pub const DONE: u8 = 0;
+/// A gate failed.
+pub const GATE: u8 = 1;
 /// Wrong arguments or configuration.
 pub const USAGE: u8 = 2;
 /// No input could be read.

@@ -1,11 +1,12 @@
 //! INPUT to sessions.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ctxsim::Error;
-use ctxsim::ingest::dedupe::{Loaded, dedupe};
+use ctxsim::ingest::dedupe::{Fingerprint, Share, compare};
 use ctxsim::ingest::{self, ReadOptions, Recording, input};
 use ctxsim::provider::price::Date;
 use ctxsim::report::Skipped;
@@ -45,6 +46,8 @@ pub struct Corpus {
     pub skipped: Vec<Skipped>,
     /// Whole files among them.
     pub skipped_files: usize,
+    /// Sessions left to other shards.
+    pub elsewhere: usize,
     /// Not everything was read.
     pub interrupted: bool,
 }
@@ -88,7 +91,7 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     terminal.detail(&format!("reading {}", counted(files.len() as u64, "file")));
     let progress = Progress::start(terminal, control, "files", files.len() as u64);
     let read = corpus::map_inputs(&files, options.jobs, control, |path| {
-        let result = read_file(path, &options.read);
+        let result = read_file(path, options);
         if options.strict && result.is_err() {
             control.stop.store(true, std::sync::atomic::Ordering::Relaxed);
         }
@@ -96,15 +99,12 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     })?;
     drop(progress);
     let mut corpus = Corpus::default();
-    let mut recordings: Vec<Loaded> = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
     let mut first_error: Option<Error> = None;
     for (path, result) in files.iter().zip(read) {
         match result {
             None => corpus.interrupted = true,
-            Some(Ok(found)) => {
-                recordings
-                    .extend(found.into_iter().map(|recording| Loaded { path: path.clone(), recording }));
-            }
+            Some(Ok(found)) => parts.extend(found),
             Some(Err(error)) => {
                 corpus.skipped.push(skipped(path, &error));
                 corpus.skipped_files += 1;
@@ -112,7 +112,7 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
             }
         }
     }
-    if let Some(error) = first_error.filter(|_| options.strict || recordings.is_empty()) {
+    if let Some(error) = first_error.filter(|_| options.strict || parts.is_empty()) {
         let many = corpus.skipped_files > 1 && !options.strict;
         let others = if many {
             format!(" ({} files, none could be read)", corpus.skipped_files)
@@ -121,8 +121,72 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
         };
         return Err(Failure::new(exit::NO_INPUT, format!("{error}{others}")));
     }
-    note_lines(&recordings, &mut corpus.skipped);
-    for copied in dedupe(&mut recordings) {
+    corpus.skipped.extend(parts.iter_mut().flat_map(|part| std::mem::take(&mut part.notices)));
+    leave_out_copies(options, parts, control, terminal, &mut corpus)?;
+    // A shard may be empty: it is one of several, and all are joined.
+    if corpus.sessions.is_empty() && corpus.elsewhere == 0 && !corpus.interrupted {
+        return Err(Failure::new(
+            exit::NO_MATCH,
+            "no session matches: nothing is left after --since and --project",
+        ));
+    }
+    Ok(corpus)
+}
+
+/// A recording once it is compiled: its text is gone.
+struct Part {
+    path: PathBuf,
+    /// Its place among those of its file.
+    index: usize,
+    print: Fingerprint,
+    session: Session,
+    notices: Vec<Skipped>,
+    /// The recording itself, where its source cannot be read again.
+    kept: Option<Recording>,
+}
+
+fn read_recordings(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<Recording>> {
+    ingest::read(input::open(path)?, path, &options.read)
+}
+
+fn read_file(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<Part>> {
+    let parts = read_recordings(path, options)?.into_iter().enumerate().map(|(index, recording)| Part {
+        path: path.to_owned(),
+        index,
+        print: Fingerprint::of(path, &recording),
+        session: compile_one(&recording, options),
+        notices: notices(path, &recording),
+        kept: (!path.is_file()).then_some(recording),
+    });
+    Ok(parts.collect())
+}
+
+fn compile_one(recording: &Recording, options: &LoadOptions) -> Session {
+    let session = match recording {
+        Recording::Transcript(transcript) => compile(transcript, &options.compile),
+        Recording::Session(session) => session.as_ref().clone(),
+    };
+    match options.view {
+        Some(how) => match session.view(how) {
+            Cow::Borrowed(_) => session,
+            Cow::Owned(view) => view,
+        },
+        None => session,
+    }
+}
+
+/// What is in several recordings counts once. The few that share something are read again: keeping the
+/// text of all would take as much memory as the corpus has bytes.
+fn leave_out_copies(
+    options: &LoadOptions,
+    parts: Vec<Part>,
+    control: &Control,
+    terminal: &Terminal,
+    corpus: &mut Corpus,
+) -> Result<(), Failure> {
+    let prints: Vec<Fingerprint> = parts.iter().map(|part| part.print.clone()).collect();
+    let (shares, copied) = compare(&prints);
+    for copied in copied {
         terminal.detail(&format!(
             "{}: {} responses of session {} are in another file too and count once",
             copied.path.display(),
@@ -130,63 +194,73 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
             copied.session_id
         ));
     }
-    compile_all(options, &recordings, control, &mut corpus)?;
-    if corpus.sessions.is_empty() && !corpus.interrupted {
-        return Err(Failure::new(
-            exit::NO_MATCH,
-            "no session matches: nothing is left after --since, --project and --shard",
-        ));
-    }
-    Ok(corpus)
-}
-
-fn read_file(path: &Path, options: &ReadOptions) -> ctxsim::Result<Vec<Recording>> {
-    ingest::read(input::open(path)?, path, options)
-}
-
-fn compile_all(
-    options: &LoadOptions,
-    recordings: &[Loaded],
-    control: &Control,
-    corpus: &mut Corpus,
-) -> Result<(), Failure> {
-    let compiled = corpus::map_inputs(recordings, options.jobs, control, |loaded| {
-        let session = match &loaded.recording {
-            Recording::Transcript(transcript) => compile(transcript, &options.compile),
-            Recording::Session(session) => session.as_ref().clone(),
-        };
-        match options.view {
-            Some(how) => session.view(how).into_owned(),
-            None => session,
+    let mut again: Vec<(Part, Share)> = Vec::new();
+    for (part, share) in parts.into_iter().zip(shares) {
+        match share {
+            Share::All => keep(options, part.session, corpus),
+            Share::Part { .. } => again.push((part, share)),
+            Share::Nothing => {}
         }
+    }
+    let compiled = corpus::map_inputs(&again, options.jobs, control, |(part, share)| {
+        let mut recording = match &part.kept {
+            Some(recording) => recording.clone(),
+            None => read_again(part, options)?,
+        };
+        share.apply(&mut recording);
+        Ok::<Session, Error>(compile_one(&recording, options))
     })?;
-    for session in compiled {
+    for ((part, _), session) in again.iter().zip(compiled) {
         match session {
             None => corpus.interrupted = true,
-            Some(session) if keeps(options, &session) => corpus.sessions.push(Arc::new(session)),
-            Some(_) => {}
+            Some(Ok(session)) => keep(options, session, corpus),
+            Some(Err(error)) if options.strict => {
+                return Err(Failure { code: exit::NO_INPUT, error: error.into() });
+            }
+            Some(Err(error)) => {
+                corpus.skipped.push(skipped(&part.path, &error));
+                corpus.skipped_files += 1;
+            }
         }
     }
     corpus.sessions.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(())
 }
 
+fn read_again(part: &Part, options: &LoadOptions) -> ctxsim::Result<Recording> {
+    let recording = read_recordings(&part.path, options)?.into_iter().nth(part.index);
+    let same = |recording: &Recording| Fingerprint::of(&part.path, recording) == part.print;
+    recording.filter(same).ok_or_else(|| Error::Input {
+        path: part.path.clone(),
+        line: 0,
+        reason: "the file was changed while it was read; run the command again".to_owned(),
+    })
+}
+
+fn keep(options: &LoadOptions, session: Session, corpus: &mut Corpus) {
+    if !keeps(options, &session) {
+        return;
+    }
+    match options.shard.is_none_or(|shard| shard.contains(&session.id)) {
+        true => corpus.sessions.push(Arc::new(session)),
+        false => corpus.elsewhere += 1,
+    }
+}
+
 fn keeps(options: &LoadOptions, session: &Session) -> bool {
     let last_ms = session.steps.iter().rev().find_map(|s| s.start_ms);
     let is_recent = options.since_ms.is_none_or(|since| last_ms.is_some_and(|last| last >= since));
-    !session.steps.is_empty() && is_recent && options.shard.is_none_or(|shard| shard.contains(&session.id))
+    !session.steps.is_empty() && is_recent
 }
 
-fn note_lines(recordings: &[Loaded], skipped: &mut Vec<Skipped>) {
-    for loaded in recordings {
-        if let Recording::Transcript(transcript) = &loaded.recording {
-            skipped.extend(transcript.notices.iter().map(|notice| Skipped {
-                path: loaded.path.display().to_string(),
-                line: notice.line,
-                reason: notice.reason.clone(),
-            }));
-        }
-    }
+fn notices(path: &Path, recording: &Recording) -> Vec<Skipped> {
+    let Recording::Transcript(transcript) = recording else { return Vec::new() };
+    let notices = transcript.notices.iter().map(|notice| Skipped {
+        path: path.display().to_string(),
+        line: notice.line,
+        reason: notice.reason.clone(),
+    });
+    notices.collect()
 }
 
 fn skipped(path: &Path, error: &Error) -> Skipped {

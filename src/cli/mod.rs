@@ -3,7 +3,9 @@
 mod args;
 mod exit;
 mod explain;
+mod gate;
 mod inspect;
+mod join;
 mod list;
 mod load;
 mod output;
@@ -15,6 +17,7 @@ mod scenario;
 mod schema;
 mod simulate;
 mod study;
+mod sweep;
 mod trace;
 
 use std::process::ExitCode;
@@ -55,6 +58,9 @@ fn dispatch(cli: Cli) -> Outcome {
     match cli.command {
         Command::Run(args) => scenario::run(&args, &terminal),
         Command::Simulate(args) => simulate::run(&args, &terminal),
+        Command::Sweep(args) => sweep::run(&args, &terminal),
+        Command::Gate(args) => gate::run(&args, &terminal),
+        Command::Join(args) => join::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),
         Command::Policies(args) => list::policies(&args, &terminal),

@@ -1,11 +1,15 @@
 //! `ctxsim run`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ctxsim::config::scenario::{AccountSpec, BindingErrorSpec, CompactionsSpec, Scenario};
+use ctxsim::report::ResultSet;
+use ctxsim::report::requests::RunRecord;
+use ctxsim::sweep::Control;
 
 use super::args::{
-    AccountKind, BindingError, Compactions, Format, InputArgs, ReplayArgs, RunArgs, SessionArgs,
+    AccountKind, BindingError, Compactions, Format, InputArgs, OutputArgs, ReplayArgs, RunArgs, SessionArgs,
 };
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
@@ -43,12 +47,7 @@ pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
         files.events = files.events.filter(|_| output.events);
         files.pictures = (output.plots > 0).then(|| Pictures::new(output.plots, output.headline.clone()));
         let corpus = load::load(&one.load, &control, terminal)?;
-        let options = &one.scenario.options;
-        let compactions = resolve::compactions_word(compactions(options.recorded_compactions));
-        let mut recipe = study::recipe_of(&one.replay, "run", &options.tokens, compactions);
-        recipe.scenario = Some(one.name.clone());
-        let description = &one.scenario.description;
-        let study = Study { replay: &one.replay, recipe, description, jobs: args.jobs, control: &control };
+        let study = one.study(args, &control);
         let results = study::run(&study, &corpus, files, terminal, None)?;
         study::print(&results, args.output.format, terminal)?;
         code = code.max(study::end(&results, &corpus, terminal));
@@ -57,6 +56,39 @@ pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
         }
     }
     Ok(code)
+}
+
+/// Runs a scenario without writing anything: its results, the rules of its gate, and the exit code of the
+/// run. `watch` sees every cell with its requests.
+///
+/// # Errors
+/// As those of `ctxsim run`.
+pub fn results(
+    path: &Path,
+    jobs: usize,
+    watch: &mut dyn FnMut(&RunRecord<'_>),
+    terminal: &Terminal,
+) -> Result<(ResultSet, Vec<String>, u8), Failure> {
+    let output = OutputArgs::default();
+    let args = RunArgs { scenarios: vec![path.to_owned()], jobs, shard: None, strict: false, output };
+    let one = resolve(path, &args, terminal)?;
+    let control = progress::control(terminal);
+    let corpus = load::load(&one.load, &control, terminal)?;
+    let study = one.study(&args, &control);
+    let results = study::run(&study, &corpus, Files::default(), terminal, Some(watch))?;
+    let code = study::end(&results, &corpus, terminal);
+    Ok((results, one.scenario.gate.rules, code))
+}
+
+impl Resolved {
+    fn study<'a>(&'a self, args: &RunArgs, control: &'a Arc<Control>) -> Study<'a> {
+        let options = &self.scenario.options;
+        let compactions = resolve::compactions_word(compactions(options.recorded_compactions));
+        let mut recipe = study::recipe_of(&self.replay, "run", &options.tokens, compactions, args.shard);
+        recipe.scenario = Some(self.name.clone());
+        let description = &self.scenario.description;
+        Study { replay: &self.replay, recipe, description, jobs: args.jobs, control }
+    }
 }
 
 fn resolve(path: &Path, args: &RunArgs, terminal: &Terminal) -> Result<Resolved, Failure> {

@@ -17,7 +17,7 @@ pub fn run(args: &SimulateArgs, terminal: &Terminal) -> Outcome {
     let compactions = super::resolve::compactions_word(args.recorded_compactions);
     let study = Study {
         replay: &replay,
-        recipe: study::recipe_of(&replay, "simulate", &args.session.tokens, compactions),
+        recipe: study::recipe_of(&replay, "simulate", &args.session.tokens, compactions, args.session.shard),
         description: "",
         jobs: args.session.jobs,
         control: &control,

@@ -9,7 +9,7 @@ use ctxsim::report::files::{OutputDir, OutputFile};
 use ctxsim::report::requests::{RequestsWriter, RunRecord};
 use ctxsim::report::{self, Cell, Recipe, RecipePolicy, ResultSet, Skipped, events, json, markdown, wire};
 use ctxsim::session::Session;
-use ctxsim::sweep::{CellResult, Control, Detail, ModelChoice, Plan, Planned, runner};
+use ctxsim::sweep::{CellResult, Control, Detail, ModelChoice, Plan, Planned, Shard, runner};
 
 use super::exit::{self, Failure};
 use super::load::Corpus;
@@ -114,7 +114,7 @@ pub fn run(
         Ok::<(), Failure>(())
     })?;
     drop(progress);
-    let recipe = recipe(study, &plan.models);
+    let recipe = recipe(study)?;
     let mut results = ResultSet::new(recipe, corpus.skipped.clone(), cells);
     results.interrupted = !complete || corpus.interrupted;
     finish(files, &results, study.description, terminal)?;
@@ -209,13 +209,18 @@ fn warn_of_substitutes(sessions: &[Planned], models: &[ModelSpec], terminal: &Te
     }
 }
 
-fn recipe(study: &Study<'_>, models: &[ModelSpec]) -> Recipe {
+/// The recipe does not depend on the corpus, so that all shards of a run have the same one.
+fn recipe(study: &Study<'_>) -> Result<Recipe, Failure> {
+    let model = match study.replay.model_ids.first() {
+        Some(id) => study.replay.asked_model(id)?,
+        None => study.replay.own_model("")?.0,
+    };
     let policies = study.replay.policies.iter().map(|config| RecipePolicy {
         label: config.label.clone(),
         preset: config.preset.name.clone(),
-        params: models.first().map(|m| params(config, m)).unwrap_or_default(),
+        params: params(config, &model),
     });
-    Recipe { policies: policies.collect(), ..study.recipe.clone() }
+    Ok(Recipe { policies: policies.collect(), ..study.recipe.clone() })
 }
 
 fn params(config: &PolicyConfig, model: &ModelSpec) -> serde_json::Map<String, serde_json::Value> {
@@ -233,7 +238,13 @@ fn params(config: &PolicyConfig, model: &ModelSpec) -> serde_json::Map<String, s
 }
 
 /// The part of a recipe that does not depend on the corpus.
-pub fn recipe_of(replay: &Replay, command: &str, tokens: &str, recorded_compactions: &str) -> Recipe {
+pub fn recipe_of(
+    replay: &Replay,
+    command: &str,
+    tokens: &str,
+    recorded_compactions: &str,
+    shard: Option<Shard>,
+) -> Recipe {
     Recipe {
         ctxsim: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
@@ -245,6 +256,7 @@ pub fn recipe_of(replay: &Replay, command: &str, tokens: &str, recorded_compacti
         recorded_compactions: recorded_compactions.to_owned(),
         models: replay.model_ids.clone(),
         price_date: replay.price_date.map(|d| d.to_string()),
+        shard: shard.map(|s| s.to_string()),
         policies: Vec::new(),
     }
 }

@@ -39,6 +39,9 @@ pub struct Scenario {
     /// What to write.
     #[serde(default)]
     pub output: OutputSpec,
+    /// What `ctxsim gate` checks.
+    #[serde(default)]
+    pub gate: GateSpec,
 }
 
 /// Sessions of a study.
@@ -144,6 +147,15 @@ pub struct OutputSpec {
     pub plots: usize,
     /// Session of the headline picture; default: the one with the most requests.
     pub headline: Option<String>,
+}
+
+/// The gate of a study.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GateSpec {
+    /// Rules as `--rule` takes them; empty means those that hold without any.
+    #[serde(default)]
+    pub rules: Vec<String>,
 }
 
 impl Default for OutputSpec {

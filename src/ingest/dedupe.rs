@@ -14,12 +14,12 @@
 #![expect(clippy::disallowed_types, reason = "looked up by id and never walked through")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Recording;
-use crate::session::Session;
+use crate::session::{Session, trace};
 use crate::transcript::{Content, Entry, Event, EventKind, Transcript};
 
 /// A recording and where it came from.
@@ -44,79 +44,141 @@ pub struct Copied {
     pub whole: bool,
 }
 
+/// What is compared of a recording: what must be remembered of it once it is compiled and gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprint {
+    path: PathBuf,
+    session_id: String,
+    /// Time of the first response; of a session without text, or without times, the largest number.
+    begin_ms: i64,
+    /// Of a transcript: one for each response.
+    responses: Vec<u64>,
+    /// Of a session without text: hash of all of it, and its number of steps.
+    whole: Option<(u64, usize)>,
+}
+
+impl Fingerprint {
+    /// The fingerprint of what was read from `path`.
+    pub fn of(path: &Path, recording: &Recording) -> Fingerprint {
+        match recording {
+            Recording::Transcript(transcript) => Fingerprint {
+                path: path.to_owned(),
+                session_id: transcript.session_id.clone(),
+                begin_ms: begin_ms(transcript),
+                responses: response_ids(transcript),
+                whole: None,
+            },
+            Recording::Session(session) => Fingerprint {
+                path: path.to_owned(),
+                session_id: session.id.clone(),
+                begin_ms: i64::MAX,
+                responses: Vec::new(),
+                whole: Some((hash_of(session), session.steps.len())),
+            },
+        }
+    }
+}
+
+/// What of a recording counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Share {
+    /// All of it.
+    All,
+    /// What is left when copied responses are left out, under a session id of its own.
+    Part {
+        /// The session id.
+        session_id: String,
+        /// For each response whether it is left out; empty if none is.
+        is_copy: Vec<bool>,
+    },
+    /// Nothing.
+    Nothing,
+}
+
+impl Share {
+    /// Leaves out what does not count. A recording of which nothing counts stays as it is.
+    pub fn apply(&self, recording: &mut Recording) {
+        let Share::Part { session_id, is_copy } = self else { return };
+        match recording {
+            Recording::Transcript(transcript) => {
+                transcript.session_id.clone_from(session_id);
+                if is_copy.contains(&true) {
+                    leave_out(transcript, is_copy);
+                }
+            }
+            Recording::Session(session) => session.id.clone_from(session_id),
+        }
+    }
+}
+
 /// Leaves out of every recording what another one has, and makes session ids unique. The result does
 /// not depend on the order of `corpus`, but for recordings that are equal.
 pub fn dedupe(corpus: &mut Vec<Loaded>) -> Vec<Copied> {
-    let mut order: Vec<usize> = (0..corpus.len()).filter(|i| transcript(&corpus[*i]).is_some()).collect();
-    let ids: Vec<Vec<u64>> =
-        corpus.iter().map(|l| transcript(l).map(response_ids).unwrap_or_default()).collect();
-    let rank = ranks(corpus, &ids);
-    order.sort_by_key(|i| rank[*i].clone());
-    let mut taken: HashSet<u64> = HashSet::new();
-    let mut copied = Vec::new();
-    let mut whole = HashSet::new();
-    for index in order {
-        let is_copy: Vec<bool> = ids[index].iter().map(|id| *id != 0 && taken.contains(id)).collect();
-        taken.extend(&ids[index]);
-        let responses = is_copy.iter().filter(|c| **c).count();
-        if responses == 0 {
-            continue;
-        }
-        let path = corpus[index].path.clone();
-        if let Recording::Transcript(transcript) = &mut corpus[index].recording {
-            let is_whole = responses == is_copy.len();
-            copied.push(Copied {
-                path,
-                session_id: transcript.session_id.clone(),
-                responses,
-                whole: is_whole,
-            });
-            if is_whole {
-                whole.insert(index);
-            } else {
-                leave_out(transcript, &is_copy);
-            }
-        }
-    }
-    for index in equal_sessions(corpus) {
-        if let Loaded { path, recording: Recording::Session(session) } = &corpus[index] {
-            let (path, session_id) = (path.clone(), session.id.clone());
-            copied.push(Copied { path, session_id, responses: session.steps.len(), whole: true });
-            whole.insert(index);
-        }
-    }
-    let mut index = 0;
-    corpus.retain(|_| {
-        index += 1;
-        !whole.contains(&(index - 1))
+    let prints: Vec<Fingerprint> = corpus.iter().map(|l| Fingerprint::of(&l.path, &l.recording)).collect();
+    let (shares, copied) = compare(&prints);
+    let mut shares = shares.into_iter();
+    corpus.retain_mut(|loaded| {
+        let share = shares.next().unwrap_or(Share::All);
+        share.apply(&mut loaded.recording);
+        share != Share::Nothing
     });
-    make_ids_unique(corpus);
-    copied.sort_by(|a, b| (&a.path, &a.session_id).cmp(&(&b.path, &b.session_id)));
     copied
 }
 
-fn transcript(loaded: &Loaded) -> Option<&Transcript> {
-    match &loaded.recording {
-        Recording::Transcript(transcript) => Some(transcript),
-        Recording::Session(_) => None,
+/// What of each recording counts, in the order of `corpus`, and what was found twice. [`dedupe`] for
+/// recordings that are not in memory.
+pub fn compare(corpus: &[Fingerprint]) -> (Vec<Share>, Vec<Copied>) {
+    let mut shares = vec![Share::All; corpus.len()];
+    let mut copied = Vec::new();
+    let rank = ranks(corpus);
+    let mut order: Vec<usize> = (0..corpus.len()).filter(|i| corpus[*i].whole.is_none()).collect();
+    order.sort_by(|a, b| rank[*a].cmp(&rank[*b]));
+    let mut taken: HashSet<u64> = HashSet::new();
+    for index in order {
+        let ids = &corpus[index].responses;
+        let is_copy: Vec<bool> = ids.iter().map(|id| *id != 0 && taken.contains(id)).collect();
+        taken.extend(ids);
+        let responses = is_copy.iter().filter(|c| **c).count();
+        if responses > 0 {
+            let whole = responses == is_copy.len();
+            copied.push(corpus[index].copied(responses, whole));
+            let session_id = corpus[index].session_id.clone();
+            shares[index] = if whole { Share::Nothing } else { Share::Part { session_id, is_copy } };
+        }
+    }
+    for (index, steps) in equal_sessions(corpus) {
+        copied.push(corpus[index].copied(steps, true));
+        shares[index] = Share::Nothing;
+    }
+    make_ids_unique(corpus, &mut shares);
+    copied.sort_by(|a, b| (&a.path, &a.session_id).cmp(&(&b.path, &b.session_id)));
+    (shares, copied)
+}
+
+impl Fingerprint {
+    fn copied(&self, responses: usize, whole: bool) -> Copied {
+        Copied { path: self.path.clone(), session_id: self.session_id.clone(), responses, whole }
     }
 }
 
-/// Sessions without text that are equal to one before them.
-fn equal_sessions(corpus: &[Loaded]) -> Vec<usize> {
-    let mut by_id: HashMap<&str, Vec<&Session>> = HashMap::new();
+/// Sessions without text that are equal to one before them, with their numbers of steps.
+fn equal_sessions(corpus: &[Fingerprint]) -> Vec<(usize, usize)> {
+    let mut seen: HashSet<(&str, u64)> = HashSet::new();
     let mut equal = Vec::new();
-    for (index, loaded) in corpus.iter().enumerate() {
-        if let Recording::Session(session) = &loaded.recording {
-            let before = by_id.entry(&session.id).or_default();
-            if before.contains(&&**session) {
-                equal.push(index);
-            } else {
-                before.push(session);
-            }
+    for (index, print) in corpus.iter().enumerate() {
+        if let Some((hash, steps)) = print.whole
+            && !seen.insert((&print.session_id, hash))
+        {
+            equal.push((index, steps));
         }
     }
     equal
+}
+
+fn hash_of(session: &Session) -> u64 {
+    let mut bytes = Vec::new();
+    trace::write(session, &mut bytes).expect("a write to memory never fails");
+    xxh3_64(&bytes)
 }
 
 /// Hashes of the response ids; 0 for a response without one, which is like no other.
@@ -131,21 +193,18 @@ fn response_ids(transcript: &Transcript) -> Vec<u64> {
 /// first: it is the one that goes on.
 type Rank = (i64, usize, String, std::cmp::Reverse<usize>, PathBuf);
 
-fn ranks(corpus: &[Loaded], ids: &[Vec<u64>]) -> Vec<Rank> {
+fn ranks(corpus: &[Fingerprint]) -> Vec<Rank> {
     let mut sessions: BTreeMap<&str, (i64, usize)> = BTreeMap::new();
-    for (loaded, ids) in corpus.iter().zip(ids) {
-        if let Some(transcript) = transcript(loaded) {
-            let (begin, len) = sessions.entry(&transcript.session_id).or_insert((i64::MAX, 0));
-            *begin = (*begin).min(begin_ms(transcript));
-            *len = (*len).max(ids.len());
-        }
+    for print in corpus.iter().filter(|p| p.whole.is_none()) {
+        let (begin, len) = sessions.entry(&print.session_id).or_insert((i64::MAX, 0));
+        *begin = (*begin).min(print.begin_ms);
+        *len = (*len).max(print.responses.len());
     }
-    let rank = |(loaded, ids): (&Loaded, &Vec<u64>)| {
-        let id = transcript(loaded).map_or("", |t| &t.session_id);
-        let (begin, len) = sessions.get(id).copied().unwrap_or((i64::MAX, 0));
-        (begin, len, id.to_owned(), std::cmp::Reverse(ids.len()), loaded.path.clone())
+    let rank = |p: &Fingerprint| {
+        let (begin, len) = sessions.get(p.session_id.as_str()).copied().unwrap_or((i64::MAX, 0));
+        (begin, len, p.session_id.clone(), std::cmp::Reverse(p.responses.len()), p.path.clone())
     };
-    corpus.iter().zip(ids).map(rank).collect()
+    corpus.iter().map(rank).collect()
 }
 
 fn begin_ms(transcript: &Transcript) -> i64 {
@@ -200,17 +259,17 @@ fn call_id(content: &Content) -> Option<&str> {
 }
 
 /// Sessions that are different and have the same id get a number behind it, in the order of `corpus`.
-fn make_ids_unique(corpus: &mut [Loaded]) {
-    let mut uses: HashMap<String, usize> = HashMap::new();
-    for loaded in corpus {
-        let id = match &mut loaded.recording {
-            Recording::Transcript(transcript) => &mut transcript.session_id,
-            Recording::Session(session) => &mut session.id,
-        };
-        let count = uses.entry(id.clone()).or_insert(0);
+fn make_ids_unique(corpus: &[Fingerprint], shares: &mut [Share]) {
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    for (print, share) in corpus.iter().zip(shares).filter(|(_, share)| **share != Share::Nothing) {
+        let count = uses.entry(&print.session_id).or_insert(0);
         *count += 1;
         if *count > 1 {
-            *id = format!("{id}#{count}");
+            let unique = format!("{}#{count}", print.session_id);
+            match share {
+                Share::Part { session_id, .. } => *session_id = unique,
+                _ => *share = Share::Part { session_id: unique, is_copy: Vec::new() },
+            }
         }
     }
 }

@@ -19,10 +19,10 @@ pub mod summarize;
 pub mod value;
 pub mod view;
 
-pub use params::{Param, ParamValue, Scale};
+pub use params::{Param, ParamValue, Scale, find as find_param};
 pub use preset::{Preset, load_preset, parse_preset, preset_names};
 pub use resolve::PolicyConfig;
-pub use spec::PolicySpec;
+pub use spec::{PolicySpec, split_list};
 pub use strategy::{OnBindingError, Strategy};
 
 use crate::session::Session;

@@ -36,7 +36,7 @@ impl FromStr for PolicySpec {
             return Err(wrong("write NAME, NAME:key=value,… or label=NAME:key=value,…".to_owned()));
         }
         let mut overrides = Vec::new();
-        for part in split_outside_brackets(tail.unwrap_or("")) {
+        for part in split_list(tail.unwrap_or("")) {
             let (key, value) = part
                 .split_once('=')
                 .ok_or_else(|| wrong(format!("`{part}` is no parameter; write key=value")))?;
@@ -46,7 +46,8 @@ impl FromStr for PolicySpec {
     }
 }
 
-fn split_outside_brackets(text: &str) -> Vec<&str> {
+/// The parts of a list with commas; those inside brackets belong to a part.
+pub fn split_list(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut depth = 0_u32;
     let mut start = 0;

@@ -2,8 +2,13 @@
 
 use std::io::{self, Write};
 
+use std::path::Path;
+
+use crate::cause::Cause;
+use crate::error::{Error, Result};
 use crate::metrics::Usd;
 use crate::sim::{FullRecorder, RequestRow};
+use crate::usage::Usage;
 
 /// Header of the file.
 pub const HEADER: [&str; 19] = [
@@ -41,6 +46,57 @@ pub struct RunRecord<'a> {
     pub record: &'a FullRecorder,
     /// Request at which the run ended before its session did.
     pub stopped_at_request: Option<u64>,
+}
+
+/// Session, policy and model of a request.
+pub type CellKey = (String, String, String);
+
+/// Reads requests.csv, as far as requests are compared: what was used, missed and refused.
+///
+/// # Errors
+/// [`Error::Input`] naming the line if a field is not what it should be.
+pub fn read(path: &Path, bytes: &[u8]) -> Result<Vec<(CellKey, RequestRow)>> {
+    let mut reader = csv::Reader::from_reader(bytes);
+    let mut rows = Vec::new();
+    let fail = |line: u64, reason: String| Error::Input { path: path.to_owned(), line, reason };
+    let header = reader.headers().map_err(|e| fail(1, e.to_string()))?.clone();
+    if header.iter().ne(HEADER) {
+        return Err(fail(1, "not a requests.csv of this ctxsim; run the study again".to_owned()));
+    }
+    for (i, record) in reader.records().enumerate() {
+        let line = i as u64 + 2;
+        let record = record.map_err(|e| fail(line, e.to_string()))?;
+        let text = |name: &str| {
+            HEADER.iter().position(|h| *h == name).and_then(|i| record.get(i)).unwrap_or_default()
+        };
+        let number = |name: &str| {
+            text(name).parse::<u64>().map_err(|_| fail(line, format!("field `{name}` is no whole number")))
+        };
+        let small = |name: &str| number(name).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        let cause = Cause::ALL.iter().copied().find(|c| c.name() == text("miss_cause"));
+        let row = RequestRow {
+            request: small("request")?,
+            at_ms: text("at_ms").parse().ok(),
+            gap_ms: text("gap_ms").parse().ok(),
+            usage: Usage {
+                uncached_tokens: number("uncached_tokens")?,
+                cache_read_tokens: number("cache_read_tokens")?,
+                cache_write_5m_tokens: number("cache_write_5m_tokens")?,
+                cache_write_1h_tokens: number("cache_write_1h_tokens")?,
+                output_tokens: number("output_tokens")?,
+            },
+            cost_pusd: text("cost_usd").parse::<Usd>().map_err(|why| fail(line, why))?.0,
+            miss_cause: cause,
+            missed_tokens: number("missed_tokens")?,
+            estimate_tokens: number("estimate_tokens")?,
+            passes: small("passes")?,
+            compactions: small("compactions")?,
+            rejections: small("rejections")?,
+        };
+        let key = [text("session"), text("policy"), text("model")].map(str::to_owned);
+        rows.push((key.into(), row));
+    }
+    Ok(rows)
 }
 
 /// Writes the header and, cell by cell, the rows.

@@ -1,6 +1,6 @@
 //! What a command found out, independent of how it is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,9 @@ pub struct Recipe {
     /// Date whose prices were used, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_date: Option<String>,
+    /// Which part of the sessions was run, as `hash:i/n`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
     /// Strategies with every parameter.
     pub policies: Vec<RecipePolicy>,
 }
@@ -66,7 +69,8 @@ pub struct RecipePolicy {
     /// The preset or file it comes from.
     #[serde(default)]
     pub preset: String,
-    /// Every parameter, as resolved for the first model.
+    /// Every parameter, as resolved for the first model asked for, else for the one that stands in for unknown
+    /// ones.
     pub params: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -184,22 +188,19 @@ impl std::fmt::Display for Change {
 
 impl ResultSet {
     /// Sorts the cells, and makes the totals.
-    pub fn new(recipe: Recipe, mut skipped: Vec<Skipped>, cells: Vec<Cell>) -> ResultSet {
+    pub fn new(recipe: Recipe, mut skipped: Vec<Skipped>, mut cells: Vec<Cell>) -> ResultSet {
         let (policies, models) = (order_of(&cells, |c| &c.policy), order_of(&cells, |c| &c.model));
         let policies = match recipe.policies.is_empty() {
             true => policies,
             false => recipe.policies.iter().map(|p| p.label.clone()).collect(),
         };
-        let rank = |names: &[String], name: &str| names.iter().position(|n| n == name).unwrap_or(names.len());
         let models = if recipe.models.is_empty() { sorted(models) } else { models };
-        let mut cells = cells;
-        cells.sort_by(|a, b| {
-            (a.session.as_str(), rank(&policies, &a.policy), rank(&models, &a.model)).cmp(&(
-                b.session.as_str(),
-                rank(&policies, &b.policy),
-                rank(&models, &b.model),
-            ))
-        });
+        let (policy_rank, model_rank) = (ranks(&policies), ranks(&models));
+        let rank =
+            |ranks: &BTreeMap<&str, usize>, name: &str| ranks.get(name).copied().unwrap_or(ranks.len());
+        let ranked = |c: &Cell| (rank(&policy_rank, &c.policy), rank(&model_rank, &c.model));
+        // Runners hand cells over in this order, so the sort has next to nothing to do.
+        cells.sort_by(|a, b| a.session.cmp(&b.session).then_with(|| ranked(a).cmp(&ranked(b))));
         skipped.sort();
         let totals = totals(&cells, &policies, &models);
         ResultSet { recipe, skipped, cells, totals, interrupted: false }
@@ -225,19 +226,18 @@ impl ResultSet {
     }
 }
 
+fn ranks(names: &[String]) -> BTreeMap<&str, usize> {
+    names.iter().enumerate().map(|(rank, name)| (name.as_str(), rank)).collect()
+}
+
 fn sorted(mut names: Vec<String>) -> Vec<String> {
     names.sort();
     names
 }
 
 fn order_of<'a>(cells: &'a [Cell], name: impl Fn(&'a Cell) -> &'a String) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for cell in cells {
-        if !names.contains(name(cell)) {
-            names.push(name(cell).clone());
-        }
-    }
-    names
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    cells.iter().map(name).filter(|n| seen.insert(n)).cloned().collect()
 }
 
 fn totals(cells: &[Cell], policies: &[String], models: &[String]) -> Vec<Total> {

@@ -13,6 +13,16 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// Which part, from 1.
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Number of parts.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
     /// Whether the session belongs to this part. Every session belongs to exactly one of `count`.
     pub fn contains(&self, session_id: &str) -> bool {
         xxh3_64(session_id.as_bytes()) % self.count == self.index - 1

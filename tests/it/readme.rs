@@ -68,8 +68,11 @@ fn every_command_of_the_readme_runs() {
         }
         let output = shell(dir.path(), &line);
         assert_eq!(code(&output), 0, "{line}: {}", stderr(&output));
-        let to_file =
-            line.contains(" > ") || line.starts_with("ctxsim plot") || line.starts_with("ctxsim trace");
+        let to_file = line.contains(" > ")
+            || line.starts_with("ctxsim plot")
+            || line.starts_with("ctxsim trace")
+            || line.starts_with("ctxsim join")
+            || line.ends_with("--update");
         assert!(to_file || !stdout(&output).is_empty(), "{line} says nothing");
         ran += 1;
     }

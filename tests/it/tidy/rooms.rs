@@ -22,6 +22,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("metrics", &["sim", "cause", "error"]),
     ("config", &["policy", "error"]),
     ("sweep", &["sim", "policy", "provider", "session", "error"]),
+    ("gate", &["report", "metrics", "sim", "cause", "error"]),
+    ("join", &["report", "sweep", "error"]),
     ("report", &["metrics", "sim", "usage", "cause", "error"]),
 ];
 
