@@ -18,8 +18,8 @@ pub const STDIN: &str = "-";
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Resolves files, folders (searched recursively), globs and `-` to files, sorted and without
-/// doubles. In a folder only names count that end as a known format's do; a file that is named, or
-/// that a glob names, counts whatever it is called.
+/// doubles. In a folder only names count that end as a known format's do, and of those in `.json` only
+/// recordings; a file that is named, or that a glob names, counts whatever it is called.
 ///
 /// # Errors
 ///
@@ -61,10 +61,17 @@ fn resolve_one(input: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
 /// Collects the files below `folder` whose name may be one of a recording.
 fn search(folder: &Path, paths: &mut BTreeSet<PathBuf>) {
     for entry in walk(folder, paths) {
-        if entry.file_type().is_file() && has_known_extension(entry.path()) {
+        if entry.file_type().is_file() && has_known_extension(entry.path()) && may_be_one(entry.path()) {
             paths.insert(entry.into_path());
         }
     }
+}
+
+/// Whether a file that nobody named may be a recording: names in `.json` are those of anything, so there the
+/// content must be one of a known format, or unreadable.
+fn may_be_one(path: &Path) -> bool {
+    path.extension().is_none_or(|e| !e.eq_ignore_ascii_case("json"))
+        || open(path).map_or(true, super::is_known)
 }
 
 /// Collects what matches the glob `pattern`; folders that match are searched.

@@ -4,11 +4,19 @@
 //! what several recordings of a corpus have in common.
 
 pub mod claude_code;
+pub mod codex;
+mod conversation;
 pub mod dedupe;
+mod document;
+pub mod gemini_cli;
 mod image;
 pub mod input;
+mod json_lines;
+pub mod opencode;
+pub mod pi;
 mod time;
 mod totals;
+mod value;
 
 pub use totals::Totals;
 
@@ -69,12 +77,45 @@ pub static FORMATS: &[Format] = &[
         folders: &["~/.claude/projects"],
         extensions: &["jsonl"],
         recognise: claude_code::recognise,
-        read: |source, label| {
-            let transcripts = claude_code::read(source, label)?;
-            Ok(transcripts.into_iter().map(|t| Recording::Transcript(Box::new(t))).collect())
-        },
+        read: |source, label| claude_code::read(source, label).map(conversations),
+    },
+    Format {
+        name: codex::NAME,
+        what: "Codex rollout, one JSON object a line",
+        folders: &["~/.codex/sessions"],
+        extensions: &["jsonl"],
+        recognise: codex::recognise,
+        read: |source, label| codex::read(source, label).map(conversations),
+    },
+    Format {
+        name: pi::NAME,
+        what: "Pi session, one JSON object a line",
+        folders: &["~/.pi/agent/sessions"],
+        extensions: &["jsonl"],
+        recognise: pi::recognise,
+        read: |source, label| pi::read(source, label).map(conversations),
+    },
+    Format {
+        name: opencode::NAME,
+        what: "OpenCode session, as `opencode export` prints it",
+        folders: &[],
+        extensions: &["json"],
+        recognise: opencode::recognise,
+        read: |source, label| opencode::read(source, label).map(conversations),
+    },
+    Format {
+        name: gemini_cli::NAME,
+        what: "Gemini CLI chat, a JSON document or one JSON object a line",
+        folders: &["~/.gemini/tmp"],
+        extensions: &["json", "jsonl"],
+        recognise: gemini_cli::recognise,
+        read: |source, label| gemini_cli::read(source, label).map(conversations),
     },
 ];
+
+fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
+    transcripts.into_iter().map(|t| Recording::Transcript(Box::new(t))).collect()
+}
 
 /// Lines, and bytes, that are looked at before a file is given up: heads of real files are a few
 /// lines, but one of them may be as long as lines can be.
@@ -96,6 +137,11 @@ pub fn read(mut source: impl BufRead, label: &Path, options: &ReadOptions) -> Re
     (format.read)(&mut Cursor::new(head).chain(source), label)
 }
 
+/// Whether `source` begins like a recording.
+pub fn is_known(mut source: impl BufRead) -> bool {
+    sniff(&mut source, Path::new(""), &mut Vec::new()).is_ok()
+}
+
 /// The format of that name.
 ///
 /// # Errors
@@ -106,7 +152,8 @@ pub fn format(name: &str) -> Result<&'static Format> {
     FORMATS.iter().find(|f| f.name == name).ok_or_else(|| Error::unknown("input format", name, known()))
 }
 
-/// Finds the format by the first lines, which are left in `head`.
+/// Finds the format by the first lines, which are left in `head`: each may be an object of its own, or all
+/// of them the beginning of one.
 fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<&'static Format> {
     let fail = |reason: String| Error::Input { path: label.to_owned(), line: 0, reason };
     for _ in 0..SNIFFED_LINES {
@@ -127,6 +174,10 @@ fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<
     }
     if head.iter().all(|b| b.is_ascii_whitespace() || *b == 0) {
         return Err(fail("the file is empty".to_owned()));
+    }
+    let document = document::beginning(head);
+    if let Some(format) = FORMATS.iter().find(|f| (f.recognise)(&document)) {
+        return Ok(format);
     }
     let known: Vec<String> = FORMATS.iter().map(|f| format!("{} ({})", f.name, f.what)).collect();
     Err(fail(format!("no recording of a known format; known are {}", known.join(", "))))

@@ -40,6 +40,10 @@ pub(super) struct PolicyFile {
     summary: String,
     #[serde(default)]
     sources: Vec<String>,
+    /// Preset or file that this one starts from: its parameters are kept or replaced one by one, its rules
+    /// by id, everything else as a whole.
+    #[serde(default)]
+    extends: Option<String>,
     /// Its parameters by name, dotted where the agent's are.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, ParamToml>")]
@@ -48,9 +52,11 @@ pub(super) struct PolicyFile {
     pub(super) belief: Vec<Belief>,
     #[serde(default)]
     pub(super) estimate: Option<EstimateToml>,
-    pub(super) cache: CacheToml,
+    /// Needed unless the file extends another.
     #[serde(default)]
-    pub(super) thinking: ThinkingToml,
+    pub(super) cache: Option<CacheToml>,
+    #[serde(default)]
+    pub(super) thinking: Option<ThinkingToml>,
     #[serde(default)]
     pub(super) rule: Vec<RuleToml>,
 }
@@ -304,14 +310,21 @@ pub fn preset_names() -> Vec<&'static str> {
 /// # Errors
 /// An unknown name (with the nearest), an unreadable file, a mistake in the file with line and column.
 pub fn load_preset(source: &str) -> Result<Arc<Preset>> {
+    load_at(source, 0).map(Arc::new)
+}
+
+/// Longest chain of files that extend each other; a ring ends here.
+const MAX_EXTENDS: u32 = 8;
+
+fn load_at(source: &str, depth: u32) -> Result<Preset> {
     if let Some((name, text)) = BUILTIN.iter().find(|(name, _)| *name == source) {
-        return parse_preset(text, &format!("preset {name}")).map(Arc::new);
+        return parse_at(text, &format!("preset {name}"), depth);
     }
     if !source.ends_with(".toml") && !source.contains(['/', '\\']) {
         return Err(Error::unknown("policy", source, preset_names()));
     }
     let text = std::fs::read_to_string(source).map_err(|e| Error::Io { path: source.into(), source: e })?;
-    parse_preset(&text, source).map(Arc::new)
+    parse_at(&text, source, depth)
 }
 
 /// Parses the text of a policy file; `origin` names it in errors.
@@ -319,8 +332,23 @@ pub fn load_preset(source: &str) -> Result<Arc<Preset>> {
 /// # Errors
 /// A mistake in the file, with line and column.
 pub fn parse_preset(text: &str, origin: &str) -> Result<Preset> {
+    parse_at(text, origin, 0)
+}
+
+fn parse_at(text: &str, origin: &str, depth: u32) -> Result<Preset> {
     let config = |reason: String| Error::Config { origin: origin.to_owned(), reason };
-    let file: PolicyFile = toml::from_str(text).map_err(|e| Error::toml(origin, text, &e))?;
+    let mut file: PolicyFile = toml::from_str(text).map_err(|e| Error::toml(origin, text, &e))?;
+    if let Some(base) = file.extends.take() {
+        if depth >= MAX_EXTENDS {
+            return Err(config(format!(
+                "extending `{base}` leads in a ring, or through more than {MAX_EXTENDS} files"
+            )));
+        }
+        file = file.over(&load_at(&base, depth + 1)?.file);
+    }
+    if file.cache.is_none() {
+        return Err(config("the table `cache` is missing: it says where cache breakpoints stand".to_owned()));
+    }
     let params = file
         .params
         .iter()
@@ -344,13 +372,42 @@ pub fn parse_preset(text: &str, origin: &str) -> Result<Preset> {
     Ok(preset)
 }
 
+impl PolicyFile {
+    /// This file laid over the one it extends.
+    fn over(mut self, base: &PolicyFile) -> PolicyFile {
+        let mut params = base.params.clone();
+        params.extend(std::mem::take(&mut self.params));
+        self.params = params;
+        if self.belief.is_empty() {
+            self.belief.clone_from(&base.belief);
+        }
+        self.estimate = self.estimate.or_else(|| base.estimate.clone());
+        self.cache = self.cache.or_else(|| base.cache.clone());
+        self.thinking = self.thinking.or_else(|| base.thinking.clone());
+        let own = std::mem::take(&mut self.rule);
+        let is_own = |rule: &RuleToml| own.iter().any(|r| r.id == rule.id);
+        for rule in &base.rule {
+            // Rules of one id replace the base's where its first one stood.
+            if !is_own(rule) {
+                self.rule.push(rule.clone());
+            } else if !self.rule.iter().any(|r| r.id == rule.id) {
+                self.rule.extend(own.iter().filter(|r| r.id == rule.id).cloned());
+            }
+        }
+        let new: Vec<RuleToml> =
+            own.into_iter().filter(|r| !self.rule.iter().any(|o| o.id == r.id)).collect();
+        self.rule.extend(new);
+        self
+    }
+}
+
 impl Preset {
     /// Every parameter a condition names must exist, so that a slip fails when the file is read and not
     /// when a model happens to need it.
     fn check_references(&self) -> std::result::Result<(), String> {
         let rules = self.file.rule.iter();
         let conditions = rules.flat_map(|r| r.conditions.iter().chain(&r.withhold_thinking));
-        let thinking = &self.file.thinking;
+        let thinking = self.file.thinking.clone().unwrap_or_default();
         for If { param, .. } in
             conditions.chain(&thinking.withhold_on_prefix_change).chain(&thinking.prefix_mismatch_if)
         {
@@ -363,5 +420,56 @@ impl Preset {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_lies_over_the_one_it_extends() {
+        let text = "name = \"mine\"\nversion = \"1\"\nsummary = \"s\"\nextends = \"none\"\n\
+                    [params]\n\"cache.ttl\" = { default = \"1h\", choices = [\"5m\", \"1h\"], doc = \"d\" }\n";
+        let mine = parse_preset(text, "mine.toml").unwrap();
+        let names: Vec<&str> = mine.params.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["cache.ttl", "cache.markers"], "in the base's order");
+        assert_eq!(mine.params[0].default.to_string(), "1h");
+    }
+
+    #[test]
+    fn rings_and_missing_parts_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ring.toml");
+        let text = format!(
+            "name = \"r\"\nversion = \"1\"\nsummary = \"s\"\nextends = {:?}\n",
+            path.display().to_string()
+        );
+        std::fs::write(&path, text).unwrap();
+        assert!(load_preset(&path.display().to_string()).unwrap_err().to_string().contains("ring"));
+        let bare = "name = \"r\"\nversion = \"1\"\nsummary = \"s\"\n";
+        assert!(parse_preset(bare, "x").unwrap_err().to_string().contains("`cache`"));
+    }
+
+    #[test]
+    fn the_newer_editor_has_the_parameters_of_its_document() {
+        let preset = load_preset("arcturn").unwrap();
+        let mut names: Vec<&str> = preset.params.iter().map(|p| p.name.as_str()).collect();
+        names.sort_unstable();
+        let mut documented = vec!["offload", "thinkingBinding", "home"];
+        let groups = [
+            ("offloadLimits", "maxChars keepHead keepTail exclude"),
+            (
+                "contextEditing",
+                "enabled mode keepRecentTurns minCharsToElide maxTotalToolResultChars minCharsPerPass protectToolNames",
+            ),
+            ("compaction", "enabled shape reserveTokens keepRecentTokens maxOutputTokens model"),
+            ("cache", "ttl markers"),
+        ];
+        let dotted: Vec<String> =
+            groups.iter().flat_map(|(g, list)| list.split(' ').map(move |n| format!("{g}.{n}"))).collect();
+        documented.extend(dotted.iter().map(String::as_str));
+        documented.sort_unstable();
+        assert_eq!(names, documented);
     }
 }

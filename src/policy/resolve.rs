@@ -181,7 +181,7 @@ impl<'a> Bound<'a> {
             let super::preset::EstimateUnit::JsonUtf16 = e.unit;
             EstimateLaw::new(e.chars_per_token, e.anchor == Anchor::LastUsageTotal, &e.shapes)
         });
-        let thinking = &file.thinking;
+        let thinking = file.thinking.clone().unwrap_or_default();
         let send_mismatch = thinking.prefix_mismatch_if.is_none()
             || self.holds_if_given(thinking.prefix_mismatch_if.as_ref())?;
         Ok(Strategy {
@@ -214,7 +214,7 @@ impl<'a> Bound<'a> {
         if self.model.cache.is_none() {
             return Ok(Vec::new());
         }
-        let cache = &self.config.preset.file.cache;
+        let Some(cache) = &self.config.preset.file.cache else { return Ok(Vec::new()) };
         let ttl = parse_ttl(&self.text(&cache.ttl)?)?;
         let mut markers = Vec::new();
         for word in self.list(&cache.markers)? {

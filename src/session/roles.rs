@@ -71,6 +71,33 @@ const ALIASES: &[(&str, Names)] = &[
         ],
     ),
     (
+        "codex",
+        &[
+            (Role::Read, &["view_image", "read_mcp_resource"]),
+            (Role::Shell, &["shell_command", "local_shell", "write_stdin", "unified_exec"]),
+            (Role::Search, &["tool_search", "grep_files", "list_dir", "list_mcp_resources"]),
+            (Role::Agent, &["send_input", "wait_agent", "wait", "close_agent", "resume_agent"]),
+        ],
+    ),
+    (
+        "opencode",
+        &[
+            (Role::Edit, &["multiedit"]),
+            (Role::Search, &["list", "codesearch", "lsp"]),
+            (Role::Web, &["webfetch", "websearch"]),
+            (Role::Todo, &["todoread"]),
+            (Role::Plan, &["plan_enter", "plan_exit"]),
+        ],
+    ),
+    (
+        "gemini-cli",
+        &[
+            (Role::Search, &["grep_search", "search_file_content"]),
+            (Role::Plan, &["enter_plan_mode", "exit_plan_mode"]),
+            (Role::Agent, &["delegate_to_agent", "codebase_investigator"]),
+        ],
+    ),
+    (
         "",
         &[
             (Role::Read, &["read", "read_file", "read_many_files", "view", "cat", "open_file"]),

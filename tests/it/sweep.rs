@@ -71,7 +71,10 @@ fn the_cheapest_row_is_marked_in_every_format() {
 fn slips_are_named_before_any_work() {
     for (args, expected) in [
         (&["--grid", "minCharPerPass=1"][..], "did you mean `minCharsPerPass`?"),
-        (&["--grid", "offloadLimits.maxChars=0,1"], "`offloadLimits.maxChars` = 0 is out of range"),
+        (
+            &["--grid", "keepRecentTurns=-900000,1"],
+            "`contextEditing.keepRecentTurns` = -900000 is out of range",
+        ),
         (&["--grid", "keepRecentTurns=one"], "not `one`"),
         (&["--grid", "keepRecentTurns=5..1:2"], "5..1 is empty"),
         (&["--grid", "keepRecentTurns"], "KEY=1,3,5"),

@@ -16,7 +16,6 @@ mod attachment;
 mod chain;
 mod content;
 mod lenient;
-mod lines;
 mod tree;
 mod usage;
 mod wire;
@@ -25,8 +24,9 @@ use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
 
+use crate::ingest::json_lines;
 use crate::ingest::time::parse_ms;
 use crate::transcript::{Content, EventKind, Notice, Transcript};
 use crate::{Error, Result};
@@ -50,7 +50,12 @@ const SYNTHETIC_MODEL: &str = "<synthetic>";
 pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
     let mut reader = Reader::default();
     let mut notices = Vec::new();
-    lines::for_each(source, &mut notices, |number, line, notices| reader.line(number, line, notices))
+    let object = |number, text: &str, notices: &mut Vec<Notice>| {
+        let mut stream = Deserializer::from_str(text).into_iter::<Line<'_>>();
+        reader.line(number, stream.next()?.ok()?, notices);
+        Some(stream.byte_offset())
+    };
+    json_lines::for_each(source, &mut notices, object)
         .map_err(|source| Error::Io { path: label.to_owned(), source })?;
     // Where nothing is left, what could not be read is likely why.
     let first = notices.first().cloned();
@@ -262,8 +267,8 @@ fn user(chain: &mut Chain, at: At, line: Line<'_>) {
 fn attached(chain: &mut Chain, at: At, line: &Line<'_>, notices: &mut Vec<Notice>) {
     let Some(raw) = line.attachment else { return };
     // Escapes inside are not looked at before.
-    let value =
-        serde_json::from_str(raw.get()).or_else(|_| serde_json::from_str::<Value>(&lines::repair(raw.get())));
+    let value = serde_json::from_str(raw.get())
+        .or_else(|_| serde_json::from_str::<Value>(&json_lines::repair(raw.get())));
     match value {
         Ok(value) => {
             let hook = value.get("hookName").and_then(Value::as_str).and_then(started_by);

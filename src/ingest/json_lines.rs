@@ -2,17 +2,17 @@
 
 use std::io::{self, BufRead, ErrorKind};
 
-use serde_json::{Deserializer, Value};
+use serde_json::Value;
 
-use super::wire::Line;
 use crate::lines::{self, Found, MAX_LINE_BYTES};
 use crate::transcript::Notice;
 
 /// Unreadable lines of a file that are named one by one.
 const NAMED_LINES: usize = 100;
 
-/// Reads `source` line by line and hands every object to `object`, with its line number. What is no
-/// object becomes a notice. Only one line is held at a time.
+/// Reads `source` line by line. `object` gets the line number and a text that begins with an object, and
+/// gives the length of that object, or `None` if it cannot be parsed. What is no object becomes a notice.
+/// Only one line is held at a time.
 ///
 /// # Errors
 ///
@@ -20,7 +20,7 @@ const NAMED_LINES: usize = 100;
 pub fn for_each(
     source: &mut dyn BufRead,
     notices: &mut Vec<Notice>,
-    mut object: impl FnMut(u64, Line<'_>, &mut Vec<Notice>),
+    mut object: impl FnMut(u64, &str, &mut Vec<Notice>) -> Option<usize>,
 ) -> io::Result<()> {
     let mut buffer = Vec::new();
     let (mut number, mut unreadable) = (0, Unreadable::default());
@@ -44,13 +44,30 @@ pub fn for_each(
         // Files put together from others have the mark in their middle too.
         let bytes = buffer.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&buffer);
         let text = String::from_utf8_lossy(bytes);
-        if let Err(reason) = objects(&text, |line| object(number, line, notices)) {
+        if let Err(reason) = objects(&text, |text| object(number, text, notices)) {
             let reason = if terminated { reason } else { format!("the last line is cut off: {reason}") };
             unreadable.note(number, reason, notices);
         }
     }
     unreadable.finish(notices);
     Ok(())
+}
+
+/// The same for readers that take each object as a whole.
+///
+/// # Errors
+///
+/// As [`for_each`].
+pub fn for_each_value(
+    source: &mut dyn BufRead,
+    notices: &mut Vec<Notice>,
+    mut object: impl FnMut(u64, &Value, &mut Vec<Notice>),
+) -> io::Result<()> {
+    for_each(source, notices, |number, text, notices| {
+        let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        object(number, &stream.next()?.ok()?, notices);
+        Some(stream.byte_offset())
+    })
 }
 
 /// Lines that could not be read: the first ones are named, the others counted, so that a file of
@@ -84,7 +101,7 @@ impl Unreadable {
 }
 
 /// Hands every object of one line to `object`; objects may be glued together.
-fn objects(text: &str, mut object: impl FnMut(Line<'_>)) -> Result<(), String> {
+fn objects(text: &str, mut object: impl FnMut(&str) -> Option<usize>) -> Result<(), String> {
     let done = match parse(text, &mut object) {
         Ok(()) => return Ok(()),
         Err(done) => done,
@@ -100,7 +117,7 @@ fn objects(text: &str, mut object: impl FnMut(Line<'_>)) -> Result<(), String> {
     match serde_json::from_str::<Value>(rest) {
         Ok(value @ Value::Object(_)) => {
             let text = value.to_string();
-            serde_json::from_str(&text).map(object).map_err(|e| format!("not read: {e}"))
+            object(&text).map(|_| ()).ok_or_else(|| "not readable".to_owned())
         }
         Ok(_) => Err("not a JSON object".to_owned()),
         Err(e) => Err(format!("broken JSON: {e}")),
@@ -108,7 +125,7 @@ fn objects(text: &str, mut object: impl FnMut(Line<'_>)) -> Result<(), String> {
 }
 
 /// Parses objects up to the first that fails, and gives its position.
-fn parse(text: &str, object: &mut impl FnMut(Line<'_>)) -> Result<(), usize> {
+fn parse(text: &str, object: &mut impl FnMut(&str) -> Option<usize>) -> Result<(), usize> {
     let mut done = 0;
     loop {
         let rest = text[done..].trim_start();
@@ -118,12 +135,7 @@ fn parse(text: &str, object: &mut impl FnMut(Line<'_>)) -> Result<(), usize> {
             Some(b'{') => {}
             Some(_) => return Err(start),
         }
-        let mut stream = Deserializer::from_str(rest).into_iter::<Line<'_>>();
-        match stream.next() {
-            Some(Ok(line)) => object(line),
-            _ => return Err(start),
-        }
-        done = start + stream.byte_offset();
+        done = start + object(rest).ok_or(start)?;
     }
 }
 
@@ -183,14 +195,29 @@ fn is_surrogate(escape: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+    use serde_json::Deserializer;
+
     use super::{NAMED_LINES, for_each, repair};
+
+    /// Of a struct, a doubled key is an error; of a map it is not.
+    #[derive(Deserialize)]
+    struct Line {
+        #[serde(rename = "type")]
+        kind: String,
+    }
 
     /// A line number, and what was on it.
     type Numbered = (u64, String);
 
     fn read(bytes: &[u8]) -> (Vec<Numbered>, Vec<Numbered>) {
         let (mut kinds, mut notices) = (Vec::new(), Vec::new());
-        for_each(&mut &bytes[..], &mut notices, |n, line, _| kinds.push((n, line.kind.to_string()))).unwrap();
+        for_each(&mut &bytes[..], &mut notices, |n, text, _| {
+            let mut stream = Deserializer::from_str(text).into_iter::<Line>();
+            kinds.push((n, stream.next()?.ok()?.kind));
+            Some(stream.byte_offset())
+        })
+        .unwrap();
         (kinds, notices.into_iter().map(|n| (n.line, n.reason)).collect())
     }
 
