@@ -11,7 +11,7 @@
 //! Of the tools only those that an application added are recorded; they are left out, as a part would be
 //! taken for the whole. Remote compactions are requests whose usage is not recorded. What triggered a
 //! compaction is not recorded either: each counts as automatic. Reasoning is signed whether or not its
-//! ciphertext is still in the file; without it, it counts as one character.
+//! ciphertext is still in the file; without it, it counts as one character (docs/decisions.md 35).
 
 use std::io::BufRead;
 use std::path::Path;

@@ -9,7 +9,7 @@
 //!
 //! System prompt, tool definitions and sub-agents' sessions are not in the export. The request that writes the
 //! summary of a compaction has a system prompt of its own and shares no cache with the others: it becomes a
-//! session by itself, of which only the usage is known. Files that a prompt names are the text that the client
+//! session by itself, of which only the usage is known (docs/decisions.md 36). Files that a prompt names are the text that the client
 //! put in for them.
 
 use std::io::BufRead;

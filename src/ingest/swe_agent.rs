@@ -2,7 +2,8 @@
 //!
 //! Both keep the whole linear history with its system prompt. mini-SWE-agent stores the provider's response
 //! with each answer, usage included; SWE-agent only totals, so its requests are without usage. Where the model
-//! writes its command as a fenced block, the block is a call and the next message its result.
+//! writes its command as a fenced block, the block is a call and the next message its result
+//! (docs/decisions.md 38).
 //!
 //! # Divergence from the real API
 //!
