@@ -16,10 +16,7 @@ pub fn headline(verdict: &Verdict) -> String {
     let places = verdict.places.len() as u64;
     let changed = verdict.places.iter().filter(|p| p.changed()).count();
     match verdict.failures() {
-        0 => format!(
-            "Passed: {} compared, {changed} changed, no rule broken.",
-            counted(places, "cell and total")
-        ),
+        0 => format!("Passed: {} compared, {changed} changed, no rule broken.", counted(places, "row")),
         n => {
             let places = verdict.places.iter().filter(|p| p.failed()).count() as u64;
             format!("Failed: {} broken in {}.", counted(n as u64, "rule"), counted(places, "place"))

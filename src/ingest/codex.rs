@@ -11,8 +11,9 @@
 //! Of the tools only those that an application added are recorded; they are left out, as a part would be
 //! taken for the whole. Remote compactions are requests whose usage is not recorded. What triggered a
 //! compaction is not recorded either: each counts as automatic. Reasoning is signed whether or not its
-//! ciphertext is still in the file; without it, it counts as one character.
+//! ciphertext is still in the file; without it, it counts as one character (docs/decisions.md 35).
 
+use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -75,6 +76,8 @@ struct Reader {
     totals: Option<Value>,
     /// Responses before each human turn.
     turns: Vec<usize>,
+    /// Types and ids of the items so far.
+    seen: BTreeSet<(String, String)>,
 }
 
 impl Reader {
@@ -117,6 +120,11 @@ impl Reader {
 
     fn item(&mut self, at: At, item: &Value) {
         let kind = text(item, "type");
+        let id = [text(item, "call_id"), text(item, "id")].into_iter().find(|id| !id.is_empty());
+        // An item that is there twice.
+        if id.is_some_and(|id| !self.seen.insert((kind.to_owned(), id.to_owned()))) {
+            return;
+        }
         if kind == "message" && text(item, "role") != "assistant" {
             self.message(at, item);
         } else if kind.ends_with("_output") {

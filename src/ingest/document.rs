@@ -36,16 +36,27 @@ pub fn read(source: &mut dyn BufRead, notices: &mut Vec<Notice>) -> io::Result<V
         return Ok(values);
     }
     let repaired = repair(rest);
-    let (more, rest) = parse(&repaired);
-    values.extend(more);
-    if !rest.is_empty() {
-        match serde_json::from_str(&closed(rest)) {
+    let mut rest = &*repaired;
+    loop {
+        let (more, failed) = parse(rest);
+        values.extend(more);
+        if failed.is_empty() {
+            break;
+        }
+        // In a log the next line may be good.
+        if let Some(next) = failed.find("\n{").filter(|_| failed.starts_with('{')) {
+            note("broken JSON: a line is left out".to_owned());
+            rest = &failed[next + 1..];
+            continue;
+        }
+        match serde_json::from_str(&closed(failed)) {
             Ok(value) => {
                 note("the document is cut off: what comes last may be incomplete".to_owned());
                 values.push(value);
             }
             Err(e) => note(format!("broken JSON: {e}")),
         }
+        break;
     }
     Ok(values)
 }
@@ -156,6 +167,13 @@ mod tests {
         for cut in 0..text.len() {
             values(&text[..cut]);
         }
+    }
+
+    #[test]
+    fn a_broken_line_of_a_log_costs_no_more_than_itself() {
+        let (found, notices) = values(b"{\"a\":1}\n{\"b\":\n{\"c\":3}\n{\"d\":4,}\n{\"e\":[5]}\n");
+        assert_eq!(found, [json!({"a": 1}), json!({"c": 3}), json!({"e": [5]})]);
+        assert_eq!(notices, ["broken JSON: a line is left out"; 2]);
     }
 
     #[test]

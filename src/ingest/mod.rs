@@ -3,6 +3,7 @@
 //! [`input`] finds the files, [`read`] sniffs the format of one and reads it, [`dedupe`] leaves out
 //! what several recordings of a corpus have in common.
 
+mod chat;
 pub mod claude_code;
 pub mod codex;
 mod conversation;
@@ -14,6 +15,7 @@ pub mod input;
 mod json_lines;
 pub mod opencode;
 pub mod pi;
+pub mod swe_agent;
 mod time;
 mod totals;
 mod value;
@@ -110,6 +112,22 @@ pub static FORMATS: &[Format] = &[
         extensions: &["json", "jsonl"],
         recognise: gemini_cli::recognise,
         read: |source, label| gemini_cli::read(source, label).map(conversations),
+    },
+    Format {
+        name: swe_agent::MINI_NAME,
+        what: "mini-SWE-agent trajectory, a JSON document",
+        folders: &[],
+        extensions: &["json"],
+        recognise: swe_agent::recognise_mini,
+        read: |source, label| swe_agent::read_mini(source, label).map(conversations),
+    },
+    Format {
+        name: swe_agent::NAME,
+        what: "SWE-agent trajectory, a JSON document",
+        folders: &[],
+        extensions: &["traj"],
+        recognise: swe_agent::recognise,
+        read: |source, label| swe_agent::read(source, label).map(conversations),
     },
 ];
 

@@ -9,9 +9,10 @@
 //!
 //! System prompt, tool definitions and sub-agents' sessions are not in the export. The request that writes the
 //! summary of a compaction has a system prompt of its own and shares no cache with the others: it becomes a
-//! session by itself, of which only the usage is known. Files that a prompt names are the text that the client
+//! session by itself, of which only the usage is known (docs/decisions.md 36). Files that a prompt names are the text that the client
 //! put in for them.
 
+use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -66,6 +67,8 @@ struct Reader {
     conversation: Conversation,
     /// Number of the message.
     number: u64,
+    /// Ids of the messages so far.
+    seen: BTreeSet<String>,
     /// Results that were cleared at a time.
     cleared: Vec<(i64, String)>,
     /// Requests for the summary of a compaction.
@@ -87,6 +90,11 @@ impl Reader {
     fn message(&mut self, message: &Value, notices: &mut Vec<Notice>) {
         self.number += 1;
         let info = message.get("info").unwrap_or(&Value::Null);
+        let id = text(info, "id");
+        // A message that is there twice.
+        if !id.is_empty() && !self.seen.insert(id.to_owned()) {
+            return;
+        }
         let created = info.pointer("/time/created");
         let at = At { line: self.number, ms: time_ms(created) };
         let parts = items(message, "parts");

@@ -78,6 +78,10 @@ impl Reader {
             self.session(line);
             return;
         }
+        // A line that is there twice.
+        if self.by_id.contains_key(text(line, "id")) {
+            return;
+        }
         let last = self.nodes.len().checked_sub(1);
         let named = self.by_id.get(text(line, "parentId")).copied();
         // An unknown parent tells nothing; an explicit none is the root.

@@ -137,7 +137,7 @@ fn text_of(block: &Value) -> String {
 }
 
 /// What is kept of a conversation across a compaction, as the text that the compaction puts in: only
-/// sizes and hashes matter there, and the originals stand in the transcript already.
+/// sizes and hashes matter there, and the originals stand in the transcript already (docs/decisions.md 37).
 pub fn as_text(content: &Content) -> Content {
     match content {
         Content::Text(_) | Content::Image(_) => content.clone(),

@@ -6,7 +6,7 @@ use ctxsim::ingest::Recording;
 use ctxsim::ingest::dedupe::{Loaded, dedupe};
 use ctxsim::transcript::Entry;
 
-use crate::ingest_sketch::{read_bytes, read_fixture, sketch};
+use crate::ingest_sketch::{fixture, read_bytes, read_fixture, sketch};
 
 fn sketch_of(name: &str) -> Vec<String> {
     let transcripts = read_fixture(&format!("codex/{name}"));
@@ -184,4 +184,14 @@ fn what_is_broken_costs_no_more_than_itself() {
     for cut in 0..text.len() {
         let _ = read_bytes(&text.as_bytes()[..cut]);
     }
+}
+
+#[test]
+fn lines_that_are_there_twice_count_once() {
+    let text = std::fs::read_to_string(fixture("codex/newer.jsonl")).unwrap();
+    let is_item = |line: &&str| line.contains("call_id") || line.contains("token_count");
+    let twice: Vec<&str> =
+        text.lines().flat_map(|line| std::iter::repeat_n(line, 1 + usize::from(is_item(&line)))).collect();
+    let totals = |text: &str| read_bytes(text.as_bytes()).unwrap()[0].totals();
+    assert_eq!(totals(&twice.join("\n")), totals(&text));
 }

@@ -2,7 +2,7 @@
 
 use ctxsim::transcript::Entry;
 
-use crate::ingest_sketch::{read_bytes, read_fixture, sketch};
+use crate::ingest_sketch::{fixture, read_bytes, read_fixture, sketch};
 
 fn sketch_of(name: &str) -> Vec<String> {
     let transcripts = read_fixture(&format!("pi/{name}"));
@@ -121,4 +121,14 @@ fn what_is_broken_costs_no_more_than_itself() {
     for cut in 0..text.len() {
         let _ = read_bytes(&text.as_bytes()[..cut]);
     }
+}
+
+#[test]
+fn lines_that_are_there_twice_count_once() {
+    let text = std::fs::read_to_string(fixture("pi/version-3.jsonl")).unwrap();
+    let twice: Vec<&str> = text.lines().flat_map(|line| [line, line]).collect();
+    assert_eq!(
+        sketch(&read_bytes(twice.join("\n").as_bytes()).unwrap()[0]).len(),
+        sketch_of("version-3").len()
+    );
 }

@@ -18,6 +18,7 @@ mod ingest_input;
 mod ingest_opencode;
 mod ingest_pi;
 mod ingest_sketch;
+mod ingest_swe_agent;
 mod prices;
 mod prompt_totals;
 mod provider;

@@ -35,6 +35,8 @@ pub(super) struct Raw {
 pub(super) struct RawStep<'t> {
     pub model: &'t str,
     pub output_is_final: bool,
+    /// The output held reasoning that is never sent again, so its count is not that of the blocks.
+    pub unsent_output: bool,
     /// A recorded compaction or clearing lies between the previous response and this one: their totals
     /// are not comparable.
     pub compacted_before: bool,
@@ -276,6 +278,9 @@ impl<'t> Builder<'t> {
         self.draft.raw_steps.push(RawStep {
             model: self.model,
             output_is_final: response.output_is_final,
+            unsent_output: response.content.iter().any(|content| {
+                matches!(content, Content::Thinking { text, signature_chars: 0, redacted: false } if !text.is_empty())
+            }),
             compacted_before: pending.compacted || pending.results_cleared,
             times,
         });

@@ -53,7 +53,8 @@ pub(super) fn weights(draft: &Draft, coefficients: &Coefficients, mode: TokenMod
         return weight;
     }
     for (step, raw) in draft.steps.iter().zip(&draft.raw_steps) {
-        let Some(usage) = step.recorded.filter(|u| raw.output_is_final && u.output_tokens > 0) else {
+        let is_of_blocks = raw.output_is_final && !raw.unsent_output;
+        let Some(usage) = step.recorded.filter(|u| is_of_blocks && u.output_tokens > 0) else {
             continue;
         };
         let output = step.output.start as usize..step.output.end as usize;

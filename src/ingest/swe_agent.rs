@@ -1,0 +1,186 @@
+//! SWE-agent and mini-SWE-agent: trajectories, one JSON document per task (spec/formats.md section 6).
+//!
+//! Both keep the whole linear history with its system prompt. mini-SWE-agent stores the provider's response
+//! with each answer, usage included; SWE-agent only totals, so its requests are without usage. Where the model
+//! writes its command as a fenced block, the block is a call and the next message its result
+//! (docs/decisions.md 38).
+//!
+//! # Divergence from the real API
+//!
+//! Fences and the words around a command are not counted. What history processors left out of a prompt is not
+//! recorded. Reasoning that a provider returned is not sent again.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::conversation::{At, Conversation};
+use super::value::{self, Counts, flag, items, text};
+use super::{chat, document};
+use crate::transcript::{Content, Notice, Transcript};
+use crate::{Error, Result};
+
+/// Name of the format of SWE-agent.
+pub const NAME: &str = "swe-agent";
+
+/// Name of the format of mini-SWE-agent.
+pub const MINI_NAME: &str = "mini-swe-agent";
+
+/// Tool that commands in fenced blocks are calls of.
+const SHELL: &str = "bash";
+
+/// Whether the first fields of a document are those of SWE-agent.
+pub fn recognise(object: &Map<String, Value>) -> bool {
+    object.contains_key("trajectory")
+        && (object.contains_key("environment") || object.contains_key("history"))
+}
+
+/// Whether the first fields of a document are those of mini-SWE-agent.
+pub fn recognise_mini(object: &Map<String, Value>) -> bool {
+    let info = object.get("info").is_some_and(|info| info.get("mini_version").is_some());
+    let format = object.get("trajectory_format").and_then(Value::as_str);
+    info || format.is_some_and(|format| format.starts_with("mini-swe-agent"))
+}
+
+/// Reads a trajectory of SWE-agent.
+///
+/// # Errors
+///
+/// If the source fails, or holds no response.
+pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
+    read_as(NAME, "history", source, label)
+}
+
+/// Reads a trajectory of mini-SWE-agent; before version 1 it is the bare list of messages.
+///
+/// # Errors
+///
+/// If the source fails, or holds no response.
+pub fn read_mini(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
+    read_as(MINI_NAME, "messages", source, label)
+}
+
+fn read_as(
+    format: &'static str,
+    list: &str,
+    source: &mut dyn BufRead,
+    label: &Path,
+) -> Result<Vec<Transcript>> {
+    let mut notices = Vec::new();
+    let documents = document::read(source, &mut notices)
+        .map_err(|source| Error::Io { path: label.to_owned(), source })?;
+    let mut reader = Reader::default();
+    for document in &documents {
+        reader.head(document, label);
+        let messages = document.as_array().map_or_else(|| items(document, list), Vec::as_slice);
+        for (number, message) in (1..).zip(messages) {
+            reader.message(number, message, &mut notices);
+        }
+    }
+    reader.conversation.finish(format, notices, label)
+}
+
+#[derive(Default)]
+struct Reader {
+    conversation: Conversation,
+    model: String,
+    /// The command that the next message answers.
+    open_command: Option<String>,
+}
+
+impl Reader {
+    fn head(&mut self, document: &Value, label: &Path) {
+        let head = &mut self.conversation.transcript;
+        let stem = label.file_name().unwrap_or_default().to_string_lossy();
+        let stem = stem.split('.').next().unwrap_or_default();
+        let id = Some(text(document, "instance_id")).filter(|id| !id.is_empty());
+        id.unwrap_or(stem).clone_into(&mut head.session_id);
+        let info = document.get("info").unwrap_or(&Value::Null);
+        let version = ["mini_version", "swe_agent_version"].map(|name| text(info, name));
+        head.agent_version = version.concat();
+        let model = info.pointer("/config/model/model_name").and_then(Value::as_str);
+        // A document of its own, as text.
+        let replay = serde_json::from_str::<Value>(text(document, "replay_config")).unwrap_or_default();
+        let replayed = replay.pointer("/agent/model/name").and_then(Value::as_str);
+        model.or(replayed).unwrap_or_default().clone_into(&mut self.model);
+    }
+
+    fn message(&mut self, number: u64, message: &Value, notices: &mut Vec<Notice>) {
+        let at = At { line: number, ms: None };
+        match text(message, "role") {
+            "system" if self.conversation.transcript.system.is_none() => {
+                self.conversation.transcript.system = Some(text(message, "content").to_owned());
+            }
+            "assistant" => self.response(at, message, notices),
+            "tool" => self.tool_result(at, message),
+            "exit" => {}
+            _ => self.user(at, message),
+        }
+    }
+
+    fn user(&mut self, at: At, message: &Value) {
+        if let Some(call_id) = self.open_command.take() {
+            self.conversation.input(at, vec![chat::result(message, call_id)], false);
+            return;
+        }
+        // Behind the first answer the client speaks, not the user.
+        let injected = flag(message, "is_demo") || self.conversation.responses() > 0;
+        self.conversation.input(at, chat::content(message), injected);
+    }
+
+    fn tool_result(&mut self, at: At, message: &Value) {
+        let id = match text(message, "tool_call_id") {
+            "" => items(message, "tool_call_ids").first().and_then(Value::as_str).unwrap_or_default(),
+            id => id,
+        };
+        self.conversation.input(at, vec![chat::result(message, id.to_owned())], false);
+    }
+
+    fn response(&mut self, at: At, message: &Value, notices: &mut Vec<Notice>) {
+        let response = message.pointer("/extra/response").unwrap_or(&Value::Null);
+        let mut counts = Counts::default();
+        let usage = chat::usage(response.get("usage").unwrap_or(&Value::Null), &mut counts);
+        if counts.is_bad() {
+            notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });
+        }
+        let usage = counts.finish(usage);
+        let model = Some(text(response, "model")).filter(|model| !model.is_empty()).unwrap_or(&self.model);
+        // In seconds.
+        let ms = response.get("created").and_then(Value::as_u64).filter(|s| *s < 1 << 36);
+        let at = At { ms: ms.and_then(|s| i64::try_from(s * 1000).ok()), ..at };
+        self.conversation.open_response(at, text(response, "id"), model);
+        let content = self.content(message, response);
+        if let Some(response) = self.conversation.last_response() {
+            response.content = content;
+            response.usage = usage;
+            response.output_is_final = usage.is_some();
+        }
+    }
+
+    fn content(&mut self, message: &Value, response: &Value) -> Vec<Content> {
+        let mut content = Vec::new();
+        let reasoning = response.pointer("/choices/0/message/reasoning").and_then(Value::as_str);
+        if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
+            content.push(Content::Thinking { text: text.to_owned(), signature_chars: 0, redacted: false });
+        }
+        self.open_command = None;
+        let has_calls = !items(message, "tool_calls").is_empty();
+        let body = text(message, "content");
+        let command = match text(message, "action") {
+            "" => chat::fenced(body),
+            action => Some((text(message, "thought").to_owned(), action.to_owned())),
+        };
+        match command.filter(|_| !has_calls) {
+            Some((thought, command)) => {
+                let id = format!("command-{}", self.conversation.responses());
+                content.push(Content::Text(thought));
+                content.push(Content::ToolUse { id: id.clone(), name: SHELL.to_owned(), input: command });
+                self.open_command = Some(id);
+            }
+            None => content.extend(chat::content(message)),
+        }
+        content.extend(chat::calls(message));
+        content
+    }
+}
