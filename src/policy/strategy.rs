@@ -47,6 +47,16 @@ pub struct Strategy {
     pub warnings: Vec<String>,
 }
 
+impl Strategy {
+    /// Whether any rule looks at the client's own estimate, or measures messages to place a cut.
+    pub fn uses_estimate(&self) -> bool {
+        self.rules.iter().any(|rule| {
+            matches!(rule.action, Action::Summarize(_))
+                || rule.when.iter().any(|t| t.measure == Measure::MessagesEstimate)
+        })
+    }
+}
+
 /// A place for a breakpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkerSpec {

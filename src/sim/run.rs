@@ -80,6 +80,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
     recorder: &mut impl Recorder,
 ) -> Summary {
     let memory = std::mem::take(&mut scratch.memory);
+    let recorder_wants = recorder.wants_events();
     let mut cell = Cell {
         session,
         strategy,
@@ -95,6 +96,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
         markers: std::mem::take(&mut scratch.markers),
         thinking: std::mem::take(&mut scratch.thinking),
         next_event: 0,
+        reads_estimate: strategy.estimate.is_some() && (strategy.uses_estimate() || recorder_wants),
         compactions_are_undone: session.recorded_compactions_undone() > 0,
     };
     cell.replay();
@@ -122,6 +124,8 @@ struct Cell<'a, 'p, P, R> {
     markers: Vec<Marker>,
     thinking: Vec<u32>,
     next_event: usize,
+    /// Somebody reads the client's estimate, and with it the digits of the usage a client stores.
+    reads_estimate: bool,
     compactions_are_undone: bool,
 }
 
@@ -291,8 +295,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     let estimate = self.log.wants_estimate().then(|| self.estimate());
                     let usage = self.log.served(&done, estimate.flatten().unwrap_or(0));
                     self.context.mark_sent();
-                    // Only an estimate reads the digits a client stores.
-                    let digits = if self.strategy.estimate.is_some() { usage_digits(&usage) } else { 0 };
+                    let digits = if self.reads_estimate { usage_digits(&usage) } else { 0 };
                     let total = usage.prompt_tokens() + usage.output_tokens;
                     self.context.answered(u32::try_from(step).unwrap_or(u32::MAX), total, digits);
                     return Ok(());
