@@ -54,17 +54,47 @@ impl Entry {
     }
 }
 
-/// Entries off the path, by chain hash.
+/// Entries off the path, by chain hash. After an edit every block sent again asks for its chain here, nearly
+/// always in vain: a filter of one bit per entry answers most of these, and dead entries are thrown out
+/// before they fill it.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     entries: HashMap<u64, Entry, BuildHasherDefault<ChainHasher>>,
     latest_expiry_ms: i64,
+    filter: [u64; FILTER_WORDS],
+    /// Number of entries at which the dead ones are thrown out.
+    purge_at: usize,
+}
+
+const FILTER_WORDS: usize = 32;
+/// Fewest entries that are worth a look for dead ones.
+const PURGE_MIN: usize = 64;
+
+/// Word and bit of a chain in the filter: chains are mixed already.
+fn filter_place(chain: u64) -> (usize, u64) {
+    ((chain >> 58) as usize % FILTER_WORDS, 1 << (chain & 63))
 }
 
 impl Store {
     pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+        self.forget_all();
         self.latest_expiry_ms = i64::MIN;
+    }
+
+    fn forget_all(&mut self) {
+        self.entries.clear();
+        self.filter = [0; FILTER_WORDS];
+        self.purge_at = PURGE_MIN;
+    }
+
+    fn forget_dead(&mut self, at_ms: i64) {
+        self.entries.retain(|_, entry| entry.is_live(at_ms));
+        self.filter = [0; FILTER_WORDS];
+        for chain in self.entries.keys() {
+            let (word, bit) = filter_place(*chain);
+            self.filter[word] |= bit;
+        }
+        self.purge_at = PURGE_MIN.max(2 * self.entries.len());
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -73,8 +103,8 @@ impl Store {
 
     /// Forgets everything once nothing can be read any more; time runs forward.
     pub(crate) fn sweep(&mut self, at_ms: i64) {
-        if at_ms >= self.latest_expiry_ms {
-            self.entries.clear();
+        if at_ms >= self.latest_expiry_ms && !self.entries.is_empty() {
+            self.forget_all();
         }
     }
 
@@ -82,11 +112,21 @@ impl Store {
         if self.entries.is_empty() {
             self.latest_expiry_ms = entry.expires_ms;
         }
+        if self.entries.len() >= self.purge_at.max(PURGE_MIN) {
+            self.forget_dead(at_ms);
+        }
+        let (word, bit) = filter_place(chain);
+        self.filter[word] |= bit;
         self.latest_expiry_ms = self.latest_expiry_ms.max(entry.expires_ms);
         self.entries.entry(chain).and_modify(|old| old.rewrite(entry, at_ms)).or_insert(entry);
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, chain: u64) -> Option<Entry> {
+        let (word, bit) = filter_place(chain);
+        if self.filter[word] & bit == 0 {
+            return None;
+        }
         self.entries.remove(&chain)
     }
 
