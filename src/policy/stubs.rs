@@ -37,6 +37,7 @@ pub(super) struct RuleState {
     /// Replaced results (stateless and server rules).
     replaced: Vec<Candidate>,
     replaced_saved: u64,
+    replaced_saved_utf16: u64,
     /// Stubs of results that are recent again, because the user went back.
     recent_again: Vec<u32>,
 }
@@ -72,13 +73,15 @@ impl RuleState {
             }
             EditView::Stateless | EditView::Server => {
                 self.look_at_new(stub, view);
-                self.drop_stale(view);
-                let eligible = self.pending_saved + self.replaced_saved;
-                if fires && eligible >= stub.min_savings {
-                    self.show(rule, stub, view)
-                } else {
-                    self.take_back(rule, view)
+                let eligible = |state: &Self| state.pending_saved + state.replaced_saved >= stub.min_savings;
+                // What waits is looked through only where the rule is about to act on it.
+                if fires && eligible(self) {
+                    self.drop_stale(view);
+                    if eligible(self) {
+                        return self.show(rule, stub, view);
+                    }
                 }
+                self.take_back(rule, view)
             }
         }
     }
@@ -105,6 +108,7 @@ impl RuleState {
         blocks.sort_unstable();
         self.pending.splice(0..0, self.replaced.drain(..));
         self.pending_saved += std::mem::take(&mut self.replaced_saved);
+        self.replaced_saved_utf16 = 0;
         if blocks.is_empty() { None } else { Some(Plan::Restore { rule, blocks }) }
     }
 
@@ -118,6 +122,7 @@ impl RuleState {
         if stub.view != EditView::Ledger {
             self.replaced.extend(new);
             self.replaced_saved += saved;
+            self.replaced_saved_utf16 += saved_utf16;
             reported = self.reported();
         }
         Plan::Stub(StubPlan {
@@ -133,7 +138,7 @@ impl RuleState {
 
     /// What an agent without a ledger reports at every request: all its stubs.
     fn reported(&self) -> (u64, u64) {
-        (self.replaced.len() as u64, self.replaced.iter().map(|c| c.saved_utf16).sum())
+        (self.replaced.len() as u64, self.replaced_saved_utf16)
     }
 
     /// Something else may have replaced or removed what this rule was waiting for.
@@ -157,6 +162,7 @@ impl RuleState {
             self.pending_saved = 0;
             self.replaced.clear();
             self.replaced_saved = 0;
+            self.replaced_saved_utf16 = 0;
             let stubbed = |b: &u32| view.is_live(*b) && view.states[*b as usize].has(State::ELIDED);
             self.recent_again.clear();
             if cumulative {
@@ -174,6 +180,7 @@ impl RuleState {
                 self.pending.push(candidate);
             } else if cumulative {
                 self.replaced_saved += candidate.saved;
+                self.replaced_saved_utf16 += candidate.saved_utf16;
                 self.replaced.push(candidate);
             }
         }

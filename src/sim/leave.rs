@@ -115,15 +115,20 @@ impl Context<'_> {
         let steps = &self.view.session.steps;
         let mut answered = std::mem::take(&mut self.view.answered);
         answered.clear();
-        for (step, total) in (0_u32..).zip(&self.view.usage_totals) {
-            let output = steps[step as usize].output.clone();
+        // Steps in front of the live history, and those still to come, need no look.
+        let first = steps.partition_point(|s| s.output.end < self.view.live_from);
+        for (at, total) in self.view.usage_totals.iter().enumerate().skip(first) {
+            let output = steps[at].output.clone();
+            if output.start > self.view.revealed {
+                break;
+            }
             let is_there = if output.is_empty() {
                 output.start > self.view.live_from
             } else {
                 output.end <= self.view.revealed && output.into_iter().any(|block| self.view.is_live(block))
             };
             if *total > 0 && is_there {
-                answered.push(step);
+                answered.push(u32::try_from(at).unwrap_or(u32::MAX));
             }
         }
         self.view.answered = answered;
