@@ -53,7 +53,7 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         let spec = &self.strategy.rules[rule];
         match &spec.action {
             Action::Offload(offload) if spec.hook == Hook::ToolResult => {
-                decide_offload(rule, spec, offload, &self.rules[rule], view, result)
+                decide_offload(spec, offload, &self.rules[rule], view, result)
             }
             _ => None,
         }
@@ -71,9 +71,9 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         let fires = manual || fires(spec, view, estimate);
         match &spec.action {
             Action::Offload(_) => None,
-            Action::Stub(stub) => self.rules[rule].decide(rule, stub, view, fires),
+            Action::Stub(stub) => self.rules[rule].decide(stub, view, fires),
             Action::Summarize(summarize) if fires => {
-                decide_summary(rule, summarize, strategy, view, estimate, manual)
+                decide_summary(summarize, strategy, view, estimate, manual)
             }
             Action::Summarize(_) => None,
         }
@@ -103,7 +103,6 @@ pub fn fires(rule: &Rule, view: &View<'_>, estimate: u64) -> bool {
 }
 
 fn decide_offload(
-    rule: usize,
     spec: &Rule,
     offload: &OffloadRule,
     state: &RuleState,
@@ -134,7 +133,6 @@ fn decide_offload(
         ..Facts::default()
     };
     Some(Offload {
-        rule,
         block: result,
         envelope_utf16: offload.stub.utf16(&facts),
         envelope_json_escapes: offload.stub.json_escapes,
@@ -150,7 +148,6 @@ fn safe_names(view: &View<'_>, result: u32) -> (u64, u64) {
 }
 
 fn decide_summary<'p>(
-    rule: usize,
     spec: &'p SummarizeRule,
     strategy: &'p Strategy,
     view: &View<'_>,
@@ -159,7 +156,6 @@ fn decide_summary<'p>(
 ) -> Option<Plan<'p>> {
     if manual && summarize::round_is_open(view) {
         return Some(Plan::Notice {
-            rule,
             text: "Not compacting now: a tool call is still waiting on its result.",
         });
     }
@@ -175,10 +171,7 @@ fn decide_summary<'p>(
     let fold_to = fold_to.filter(|to| *to > view.live_from || may_refold);
     let folded = fold_to.map(|to| (to, summarize::messages_in(view, view.live_from..to)));
     let Some((fold_to, folded_messages)) = folded.filter(|(_, messages)| *messages > 0) else {
-        return Some(Plan::Notice {
-            rule,
-            text: "There is nothing to compact before the part that is kept.",
-        });
+        return Some(Plan::Notice { text: "There is nothing to compact before the part that is kept." });
     };
     let prompt_utf16 = match &spec.input {
         SummaryInput::PrefixFork => 0,
@@ -186,5 +179,5 @@ fn decide_summary<'p>(
             prompt_utf16 + summarize::transcript(law, view, fold_to).utf16
         }
     };
-    Some(Plan::Summarize(SummarizePlan { rule, fold_to, prompt_utf16, tokens_before, folded_messages, spec }))
+    Some(Plan::Summarize(SummarizePlan { fold_to, prompt_utf16, tokens_before, folded_messages, spec }))
 }

@@ -5,27 +5,24 @@ use std::ops::Range;
 
 use super::strategy::SummarizeRule;
 
-/// A decision of one rule. `rule` is its index in the strategy.
+/// A decision of one rule.
 #[derive(Debug, Clone)]
 pub enum Plan<'p> {
-    /// A result goes to a file before it enters the conversation.
-    Offload(Offload),
     /// Results are replaced by stubs.
     Stub(StubPlan),
     /// Stubs of a stateless rule are taken back.
-    Restore { rule: usize, blocks: Vec<u32> },
+    Restore { blocks: Vec<u32> },
     /// A stateless rule sends the stubs it sent before; its agent reports them each time.
-    SameStubs { rule: usize, reported: (u64, u64) },
+    SameStubs { reported: (u64, u64) },
     /// History before `fold_to` is replaced by a summary.
     Summarize(SummarizePlan<'p>),
     /// The rule would act and cannot, and says so.
-    Notice { rule: usize, text: &'static str },
+    Notice { text: &'static str },
 }
 
 /// Offload of one result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
-    pub rule: usize,
     pub block: u32,
     /// UTF-16 units of the stub without its excerpts.
     pub envelope_utf16: u64,
@@ -46,11 +43,8 @@ impl Offload {
 /// Stubs for several results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StubPlan {
-    pub rule: usize,
     /// Block and size of its stub, by ascending block.
     pub stubs: Vec<(u32, StubTokens)>,
-    /// Saved by these stubs, in the rule's own unit.
-    pub saved: u64,
     /// UTF-16 units that leave the request.
     pub saved_utf16: u64,
     /// Thinking in these blocks is no longer replayed.
@@ -73,7 +67,6 @@ pub enum StubTokens {
 /// A compaction.
 #[derive(Debug, Clone)]
 pub struct SummarizePlan<'p> {
-    pub rule: usize,
     /// First block that stays.
     pub fold_to: u32,
     /// UTF-16 units of the prompt the summarizer reads besides its system prompt; 0 for a prefix fork.

@@ -53,13 +53,7 @@ impl RuleState {
         tool != NONE && self.excepted.get(tool as usize).copied().unwrap_or(false)
     }
 
-    pub(super) fn decide<'p>(
-        &mut self,
-        rule: usize,
-        stub: &StubRule,
-        view: &View<'_>,
-        fires: bool,
-    ) -> Option<Plan<'p>> {
+    pub(super) fn decide<'p>(&mut self, stub: &StubRule, view: &View<'_>, fires: bool) -> Option<Plan<'p>> {
         match stub.view {
             EditView::Ledger if !fires => None,
             EditView::Ledger => {
@@ -69,7 +63,7 @@ impl RuleState {
                 }
                 self.drop_stale(view);
                 let enough = !self.pending.is_empty() && self.pending_saved >= stub.min_savings;
-                enough.then(|| self.replace(rule, stub, view))
+                enough.then(|| self.replace(stub, view))
             }
             EditView::Stateless | EditView::Server => {
                 self.look_at_new(stub, view);
@@ -78,30 +72,30 @@ impl RuleState {
                 if fires && eligible(self) {
                     self.drop_stale(view);
                     if eligible(self) {
-                        return self.show(rule, stub, view);
+                        return self.show(stub, view);
                     }
                 }
-                self.take_back(rule, view)
+                self.take_back(view)
             }
         }
     }
 
     /// Everything eligible is to be a stub now.
-    fn show<'p>(&mut self, rule: usize, stub: &StubRule, view: &View<'_>) -> Option<Plan<'p>> {
+    fn show<'p>(&mut self, stub: &StubRule, view: &View<'_>) -> Option<Plan<'p>> {
         if !self.recent_again.is_empty() {
             // The rule is asked again, for what is new.
             let blocks = std::mem::take(&mut self.recent_again);
-            return Some(Plan::Restore { rule, blocks });
+            return Some(Plan::Restore { blocks });
         }
         if !self.pending.is_empty() {
-            return Some(self.replace(rule, stub, view));
+            return Some(self.replace(stub, view));
         }
         let same = stub.view == EditView::Stateless && !self.replaced.is_empty();
-        same.then(|| Plan::SameStubs { rule, reported: self.reported() })
+        same.then(|| Plan::SameStubs { reported: self.reported() })
     }
 
     /// A rule whose trigger no longer holds sends the raw history again.
-    fn take_back<'p>(&mut self, rule: usize, view: &View<'_>) -> Option<Plan<'p>> {
+    fn take_back<'p>(&mut self, view: &View<'_>) -> Option<Plan<'p>> {
         let mut blocks = std::mem::take(&mut self.recent_again);
         blocks.extend(self.replaced.iter().map(|c| c.block));
         blocks.retain(|b| view.is_live(*b) && view.states[*b as usize].has(State::ELIDED));
@@ -109,10 +103,10 @@ impl RuleState {
         self.pending.splice(0..0, self.replaced.drain(..));
         self.pending_saved += std::mem::take(&mut self.replaced_saved);
         self.replaced_saved_utf16 = 0;
-        if blocks.is_empty() { None } else { Some(Plan::Restore { rule, blocks }) }
+        if blocks.is_empty() { None } else { Some(Plan::Restore { blocks }) }
     }
 
-    fn replace<'p>(&mut self, rule: usize, stub: &StubRule, view: &View<'_>) -> Plan<'p> {
+    fn replace<'p>(&mut self, stub: &StubRule, view: &View<'_>) -> Plan<'p> {
         let new = std::mem::take(&mut self.pending);
         let saved = std::mem::take(&mut self.pending_saved);
         let mut reported = (new.len() as u64, new.iter().map(|c| c.saved_utf16).sum());
@@ -126,9 +120,7 @@ impl RuleState {
             reported = self.reported();
         }
         Plan::Stub(StubPlan {
-            rule,
             stubs,
-            saved,
             saved_utf16,
             withhold: stub.withhold_thinking.then_some(first..view.revealed),
             server: stub.view == EditView::Server,

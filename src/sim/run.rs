@@ -219,16 +219,15 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     /// Carries out a plan, or says why it is broken; a broken plan changes nothing.
     fn apply(&mut self, id: &str, plan: Plan<'_>) -> Result<(), BrokenPlan> {
         match plan {
-            Plan::Offload(_) => return Err(BrokenPlan("an offload is decided when the result comes back")),
-            Plan::Notice { text, .. } => {
+            Plan::Notice { text } => {
                 self.log.event(|| SimEventKind::Notice { rule: id.to_owned(), text: text.to_owned() });
             }
-            Plan::SameStubs { reported, .. } => self.log.event(|| SimEventKind::SameStubs {
+            Plan::SameStubs { reported } => self.log.event(|| SimEventKind::SameStubs {
                 rule: id.to_owned(),
                 elided_count: reported.0,
                 chars_saved: reported.1,
             }),
-            Plan::Restore { blocks, .. } => {
+            Plan::Restore { blocks } => {
                 self.context.apply_restore(&blocks)?;
                 self.note(Change::Restore { blocks });
             }

@@ -207,7 +207,7 @@ fn edit_select(case: &Client<'_>) -> Value {
         .collect();
     actual["elided_indexes"] = stubs.iter().map(|(b, _)| conversation.message_of(*b)).collect();
     actual["elided_count"] = json!(stubs.len());
-    actual["chars_saved"] = json!(plan.as_ref().map_or(0, |p| p.saved));
+    actual["chars_saved"] = json!(plan.as_ref().map_or(0, |p| p.saved_utf16));
     actual["stub_chars"] = stubs
         .iter()
         .map(|(_, size)| match size {
@@ -223,7 +223,7 @@ fn edit_select(case: &Client<'_>) -> Value {
         let again = edit_once(&strategy, &conversation, &context);
         actual["again"] = json!({
             "elided_count": again.as_ref().map_or(0, |p| p.stubs.len()),
-            "chars_saved": again.as_ref().map_or(0, |p| p.saved),
+            "chars_saved": again.as_ref().map_or(0, |p| p.saved_utf16),
         });
     }
     actual
@@ -282,7 +282,7 @@ fn pass(
         "before_request": request,
         "elided_call_ids": plan.stubs.iter().map(|(b, _)| conversation.call_id(list, *b)).collect::<Vec<_>>(),
         "elided_count": plan.stubs.len(),
-        "chars_saved": plan.saved,
+        "chars_saved": plan.saved_utf16,
         "first_touched_index": conversation.message_of(plan.stubs[0].0),
         "withheld_assistant_indexes": withheld,
         "history_len": history,
