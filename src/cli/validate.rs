@@ -70,7 +70,7 @@ pub fn run(args: &ValidateArgs, terminal: &Terminal) -> Outcome {
     let mut fits = Fits::default();
     let sums = corpus::map_inputs(&sessions, args.session.jobs, &control, |session| Sums::of(session))?;
     for (session, sums) in sessions.iter().zip(sums.iter().flatten()) {
-        fits.add(session.tokenizer, sums);
+        fits.add(session, sums);
     }
     let reports = corpus::map_inputs(&sessions, args.session.jobs, &control, |session| {
         validate(session, &models, &fits, &options)

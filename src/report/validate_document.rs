@@ -60,7 +60,7 @@ const FIGURES: &[Figure] = &[
         title: "open loop, median",
         method: "Runs of five requests or more without a compaction or a fall of the prompt by over 200 tokens: only \
                  the first prompt is known, and what was said is counted by coefficients fitted to the other \
-                 recordings. The error of the run's last prompt; the middle one of all runs.",
+                 recordings of its format. The error of the run's last prompt; the middle one of all runs.",
         value: |sum| percent(sum.final_prompt_error.percentile(50)),
     },
     Figure {
@@ -78,7 +78,7 @@ pub fn write(validation: &Validation) -> String {
         let share = |pairs: u64| percent(Rate::of(pairs.into(), held.pairs.into()).0);
         let _ = writeln!(
             out,
-            "\nRules held out: recordings are dealt into two halves by the order of their ids, the rules that pay \
+            "\nRules held out: recordings with explicit breakpoints are dealt into two halves by the order of their ids, the rules that pay \
              on one half are chosen, and the other half is predicted with those alone. Of {} pairs {} are exact, \
              against {} by `read + write`; recordings below `read + write`: {}.",
             group_digits(held.pairs.into()),

@@ -1,7 +1,7 @@
 //! Closed loop where the provider caches by itself.
 //!
-//! Such caches hold whole blocks: a read is a multiple of 128 tokens, or lies on one of two coarser grids that
-//! newer models show. It covers as much of the previous prompt, or of that and its answer, as the grid holds,
+//! Such caches hold whole blocks: a read is a multiple of 128 tokens, or lies on one of the coarser grids that
+//! newer models show; some providers and gateways round nothing. It covers as much of the previous prompt, or of that and its answer, as the grid holds,
 //! a few trailing tokens left out. Which grid, which end and how many tokens is chosen anew at each request,
 //! from the earlier pairs of the recording on the same model: what would have been exact most often. The mode
 //! is predicted, never a draw.
@@ -21,11 +21,18 @@ use crate::usage::Usage;
 struct GridOf {
     step: u64,
     offset: u64,
+    /// Weight of its being coarse: that reads lie on it is the less an accident.
+    coarse: i64,
 }
 
-/// The grids that recordings show, finest first.
-const GRIDS: [GridOf; 3] =
-    [GridOf { step: 128, offset: 0 }, GridOf { step: 512, offset: 128 }, GridOf { step: 1024, offset: 256 }];
+/// The grids that recordings show; the last one rounds nothing.
+const GRIDS: [GridOf; 5] = [
+    GridOf { step: 128, offset: 0, coarse: 0 },
+    GridOf { step: 512, offset: 128, coarse: 1 },
+    GridOf { step: 512, offset: 0, coarse: 1 },
+    GridOf { step: 1024, offset: 256, coarse: 2 },
+    GridOf { step: 1, offset: 0, coarse: -1 },
+];
 /// Most trailing tokens that are left out.
 const TAIL_MAX: usize = 130;
 /// Weight of one exact pair in the choice, against the preferences below.
@@ -116,12 +123,17 @@ impl Choice {
     }
 
     fn preference(&self, grid: GridOf) -> i64 {
-        let level = GRIDS.iter().position(|other| other.step == grid.step).unwrap_or(0);
-        let on_grid = self.reads.iter().filter(|read| grid.holds(**read)).count();
-        match (level, self.reads.len()) {
-            (0, _) => 0,
-            (_, 0) => FITS_UNSEEN,
-            (level, all) if on_grid * 100 >= all * ON_GRID_PERCENT => FITS * level as i64,
+        let all = self.reads.len();
+        let fits = |grid: GridOf| {
+            all > 0
+                && self.reads.iter().filter(|read| grid.holds(**read)).count() * 100 >= all * ON_GRID_PERCENT
+        };
+        match grid.coarse {
+            0 => 0,
+            _ if all == 0 => FITS_UNSEEN,
+            -1 if fits(GRIDS[0]) => FITS_NOT,
+            -1 => 0,
+            coarse if fits(grid) => FITS * coarse,
             _ => FITS_NOT,
         }
     }

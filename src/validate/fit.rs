@@ -5,6 +5,9 @@
 //! is little to go by. Sums are whole numbers, so that the share of one recording can be taken out exactly and
 //! no order of adding matters; floats appear where the equations are solved.
 
+use std::collections::BTreeMap;
+
+use crate::session::Session;
 use crate::tokens::{SIGNATURE_MILLI, Tokenizer};
 
 /// What tokens are counted from.
@@ -60,33 +63,35 @@ impl Sums {
     }
 }
 
-/// Sums of all recordings, by tokenizer generation.
+/// Sums of all recordings, by format and tokenizer generation: what a client adds of its own belongs to it.
 #[derive(Debug, Clone, Default)]
 pub struct Fits {
-    of: [Sums; 3],
+    groups: BTreeMap<(String, usize), Sums>,
 }
 
 impl Fits {
     /// Adds a recording.
-    pub fn add(&mut self, tokenizer: Tokenizer, sums: &Sums) {
-        let all = &mut self.of[tokenizer as usize];
+    pub fn add(&mut self, session: &Session, sums: &Sums) {
+        let all = self.groups.entry(group(session)).or_default();
         all.rows += sums.rows;
         all.merge(sums, 1);
     }
 
-    /// Tokens per unit of each feature, fitted to all recordings but the one with the sums `own`.
-    pub(super) fn without(&self, tokenizer: Tokenizer, own: &Sums) -> Coefficients {
-        let mut others = self.of[tokenizer as usize].clone();
-        match others.rows.checked_sub(own.rows) {
-            Some(rows) => {
-                others.rows = rows;
-                others.merge(own, -1);
-            }
-            // It was never added.
-            None => others = Sums::default(),
-        }
-        Coefficients(solve(&others, tokenizer))
+    /// Tokens per unit of each feature, fitted to all recordings of the kind but the one with the sums `own`.
+    pub(super) fn without(&self, session: &Session, own: &Sums) -> Coefficients {
+        let all = self.groups.get(&group(session)).filter(|all| all.rows >= own.rows);
+        // Where it was never added, nothing is known of others.
+        let others = all.cloned().map_or_else(Sums::default, |mut all| {
+            all.rows -= own.rows;
+            all.merge(own, -1);
+            all
+        });
+        Coefficients(solve(&others, session.tokenizer))
     }
+}
+
+fn group(session: &Session) -> (String, usize) {
+    (session.origin.format.clone(), session.tokenizer as usize)
 }
 
 /// Tokens per unit of each feature.
@@ -148,35 +153,41 @@ fn solve(sums: &Sums, tokenizer: Tokenizer) -> [f64; FEATURES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generate::ConstantGrowth;
 
     fn row(text: i64, result: i64) -> Row {
         Row { features: [1, text, 0, 0, 0, result, 0], fixed_tokens: 0 }
     }
 
+    fn session() -> Session {
+        ConstantGrowth::default().session()
+    }
+
     #[test]
     fn without_others_the_generation_speaks() {
-        let coefficients = Fits::default().without(Tokenizer::ClaudeOlder, &Sums::default());
-        for (fitted, base) in coefficients.0.iter().zip(base_milli(Tokenizer::ClaudeOlder)) {
+        let session = session();
+        let coefficients = Fits::default().without(&session, &Sums::default());
+        for (fitted, base) in coefficients.0.iter().zip(base_milli(session.tokenizer)) {
             assert!((fitted - base as f64 / 1_000.0).abs() < 1e-9, "{coefficients:?}");
         }
     }
 
     #[test]
     fn others_are_fitted_and_the_own_share_is_taken_out() {
-        let tokenizer = Tokenizer::ClaudeNewer;
+        let session = session();
         let (mut own, mut other) = (Sums::default(), Sums::default());
         for i in 1..400 {
             let row = row(1_000 * (i % 7), 3_000 * (i % 11));
-            other.add(&row, 50 + 200 * (i % 7) + 1_500 * (i % 11), tokenizer);
-            own.add(&row, 9_000, tokenizer);
+            other.add(&row, 50 + 200 * (i % 7) + 1_500 * (i % 11), session.tokenizer);
+            own.add(&row, 9_000, session.tokenizer);
         }
         let mut fits = Fits::default();
-        fits.add(tokenizer, &own);
-        fits.add(tokenizer, &other);
-        let predicted = fits.without(tokenizer, &own).tokens(&row(10_000, 30_000));
+        fits.add(&session, &own);
+        fits.add(&session, &other);
+        let predicted = fits.without(&session, &own).tokens(&row(10_000, 30_000));
         assert!(predicted.abs_diff(50 + 2_000 + 15_000) < 100, "{predicted}");
         let mut alone = Fits::default();
-        alone.add(tokenizer, &other);
-        assert_eq!(fits.without(tokenizer, &own), alone.without(tokenizer, &Sums::default()));
+        alone.add(&session, &other);
+        assert_eq!(fits.without(&session, &own), alone.without(&session, &Sums::default()));
     }
 }

@@ -1,6 +1,6 @@
 //! Rules on recordings that they were not chosen on.
 //!
-//! Recordings are dealt into two halves by their place in the order of ids. On each half the rules are chosen
+//! Recordings with explicit breakpoints are dealt into two halves by their place in the order of ids. On each half the rules are chosen
 //! that won more pairs there than they lost, and the other half is predicted with those alone.
 
 use super::rules::RULES;
@@ -31,8 +31,10 @@ pub fn hold_out(
     options: &Options,
 ) -> HoldOut {
     let mut sum = HoldOut::default();
+    let asked = sessions.iter().zip(reports).filter(|(_, report)| report.is_explicit);
+    let (sessions, reports): (Vec<&Session>, Vec<&SessionReport>) = asked.map(|(s, r)| (*s, r)).unzip();
     for half in [0, 1] {
-        let chosen_on = reports.iter().enumerate().filter(|(i, _)| i % 2 != half).map(|(_, report)| report);
+        let chosen_on = reports.iter().enumerate().filter(|(i, _)| i % 2 != half).map(|(_, report)| *report);
         let effects = total(chosen_on).rules;
         let pays = |id: &str| effects.get(id).is_some_and(|(won, lost)| won > lost);
         let without = RULES.iter().map(|rule| rule.id).filter(|id| !pays(id)).map(str::to_owned).collect();

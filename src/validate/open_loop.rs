@@ -61,7 +61,7 @@ impl Sums {
 
 /// Predicts every run of a recording.
 pub(super) fn evaluate(session: &Session, fits: &Fits) -> OpenLoop {
-    let coefficients: Coefficients = fits.without(session.tokenizer, &Sums::of(session));
+    let coefficients: Coefficients = fits.without(session, &Sums::of(session));
     let mut open_loop = OpenLoop::default();
     for run in runs(session) {
         let Some((_, first_tokens)) = run.first() else { continue };

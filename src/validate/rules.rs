@@ -2,6 +2,12 @@
 //!
 //! Rules are keyed by client version, model, markers and the recording's own past, never by a file. They are
 //! asked in the order of the table, and the first that speaks is heard.
+//!
+//! # Divergence from the real API
+//!
+//! A floor is what conversations of an organisation share, and lives as long as any of them uses it. One recording
+//! does not show the others, so a floor that was seen is taken to live; whether it does is the largest part of
+//! what `ttl_expired` gets wrong. What a client's versions do is known where recordings of them were at hand.
 
 use super::account::{Happening, Request, Turn};
 use super::explicit::Past;
