@@ -80,7 +80,8 @@ pub fn write(validation: &Validation) -> String {
             out,
             "\nRules held out: recordings with explicit breakpoints are dealt into two halves by the order of their ids, the rules that pay \
              on one half are chosen, and the other half is predicted with those alone. Of {} pairs {} are exact, \
-             against {} by `read + write`; recordings below `read + write`: {}.",
+             against {} by `read + write`; recordings below `read + write`: {}. What the rules hold of client versions and \
+             of the tails of answers was seen on all of these recordings.",
             group_digits(held.pairs.into()),
             share(held.exact_reads),
             share(held.plain_exact_reads),

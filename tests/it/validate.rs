@@ -63,13 +63,22 @@ impl Lines {
     fn response(mut self, at_s: u32, usage: [u64; 5]) -> Lines {
         self.responses += 1;
         let [plain, read, short, long, output] = usage;
-        let rest = format!(
-            r#""type":"assistant","message":{{"id":"m{n}","model":"{model}","role":"assistant","stop_reason":"tool_use","content":[{{"type":"tool_use","id":"c{n}","name":"Bash","input":{{}}}}],"usage":{{"input_tokens":{plain},"cache_read_input_tokens":{read},"cache_creation_input_tokens":{written},"cache_creation":{{"ephemeral_5m_input_tokens":{short},"ephemeral_1h_input_tokens":{long}}},"output_tokens":{output}}}}}"#,
-            n = self.responses,
-            model = self.model,
-            written = short + long
-        );
-        self.line(at_s, &rest)
+        let n = self.responses;
+        let message = serde_json::json!({
+            "id": format!("m{n}"),
+            "model": self.model,
+            "role": "assistant",
+            "stop_reason": "tool_use",
+            "content": [{"type": "tool_use", "id": format!("c{n}"), "name": "Bash", "input": {}}],
+            "usage": {
+                "input_tokens": plain,
+                "cache_read_input_tokens": read,
+                "cache_creation_input_tokens": short + long,
+                "cache_creation": {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long},
+                "output_tokens": output,
+            },
+        });
+        self.line(at_s, &format!(r#""type":"assistant","message":{message}"#))
     }
 
     fn session(&self) -> Session {
@@ -159,7 +168,7 @@ fn side_requests_leave_the_answer_but_for_its_tail() {
 fn a_turn_repeats_what_the_last_of_its_kind_showed() {
     let shown = opened("2.1.0", OPUS).typed(20).response(22, [3, 11_051, 949, 0, 50]);
     assert_eq!(last(&shown), (None, false, Some("side_request")));
-    let again = |lines: Lines| lines.response(42, [3, 12_052, 48, 0, 50]);
+    let again = |lines: Lines| lines.response(42, [3, 12_051, 49, 0, 50]);
     let shown = || opened("2.1.0", OPUS).typed(20).response(22, [3, 11_051, 949, 0, 50]);
     assert_eq!(last(&again(shown().typed(40))), (Some("side_repeat"), true, Some("side_request")));
     assert_eq!(last(&again(shown().reported(40))).0, None);
