@@ -6,7 +6,7 @@ use clap::Args;
 use ctxsim::Error;
 use ctxsim::provider::price::Date;
 use ctxsim::report::files::OutputDir;
-use ctxsim::report::validate::{Validation, causes_grid, grid, json, rules_grid};
+use ctxsim::report::validate::{Validation, causes_grid, grid, json, pairs_csv, rules_grid};
 use ctxsim::report::{Recipe, csv, table, validate_document};
 use ctxsim::session::Session;
 use ctxsim::sweep::corpus;
@@ -25,7 +25,8 @@ pub const EXAMPLES: &str = "Examples:
 
 A pair is two consecutive requests of the main chain with usage. exact: the predicted cache read is the billed one to the \
 token; read + write: what the request before left, without any rule. open loop: median error of the last prompt of \
-unbroken runs, from the first prompt and sizes alone, by coefficients of the other recordings.";
+unbroken runs, from the first prompt and sizes alone, by coefficients of the other recordings. -o writes \
+validate.json, sessions.csv, pairs.csv and report.md.";
 
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
@@ -90,6 +91,7 @@ pub fn run(args: &ValidateArgs, terminal: &Terminal) -> Outcome {
     if let Some(dir) = dir {
         dir.write("validate.json", &json(&validation))?;
         dir.write("sessions.csv", &csv::grid(&grid(&validation))?)?;
+        dir.write("pairs.csv", &pairs_csv(&validation)?)?;
         dir.write("report.md", validate_document::write(&validation).as_bytes())?;
         terminal.note(&format!("written to {}", dir.path().display()));
     }

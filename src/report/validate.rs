@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::grid::{Grid, counted};
 use super::results::{Change, FORMAT_VERSION, Recipe, Skipped};
 use super::wire::{ChangeWire, Decimal};
-use crate::metrics::{Rate, group_digits};
+use crate::metrics::{Rate, Usd, group_digits};
 use crate::validate::rules::RULES;
 use crate::validate::{HoldOut, SessionReport, Total, total};
 
@@ -293,6 +293,46 @@ fn cells(names: [String; 3], sum: &Total) -> Vec<String> {
         percent(sum.final_prompt_error.percentile(50)),
     ];
     names.into_iter().chain(numbers).collect()
+}
+
+/// Every pair, as CSV.
+///
+/// # Errors
+/// None in memory; the signature is that of the CSV writer.
+pub fn pairs_csv(validation: &Validation) -> std::io::Result<Vec<u8>> {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    csv.write_record([
+        "session",
+        "request",
+        "cache_read_tokens",
+        "predicted_read_tokens",
+        "cache_write_tokens",
+        "predicted_write_tokens",
+        "plain_read_tokens",
+        "rule",
+        "cause",
+        "input_usd",
+        "predicted_input_usd",
+    ])?;
+    for report in &validation.sessions {
+        for pair in &report.pairs {
+            let dollars = |cost: Option<u128>| cost.map(|cost| Usd(cost).to_string()).unwrap_or_default();
+            csv.write_record([
+                report.session.clone(),
+                pair.request.to_string(),
+                pair.read_tokens.to_string(),
+                pair.predicted_read_tokens.to_string(),
+                pair.write_tokens.to_string(),
+                pair.predicted_write_tokens.to_string(),
+                pair.plain_read_tokens.to_string(),
+                pair.rule.unwrap_or_default().to_owned(),
+                pair.cause.unwrap_or_default().to_owned(),
+                dollars(pair.cost_pusd.map(|cost| cost.0)),
+                dollars(pair.cost_pusd.map(|cost| cost.1)),
+            ])?;
+        }
+    }
+    csv.into_inner().map_err(csv::IntoInnerError::into_error)
 }
 
 /// Pairs by cause, one column per format.

@@ -11,6 +11,8 @@
 //! Reuse is a matter of chance: the same request may land on a machine that holds less. Nothing here tells
 //! when.
 
+use std::collections::BTreeSet;
+
 use super::account::{Happening, Request};
 use super::{Guess, causes};
 use crate::cause::Cause;
@@ -44,7 +46,7 @@ const FITS_UNSEEN: i64 = -2;
 /// Answers are cached less often than prompts.
 const WITH_ANSWER: i64 = -5;
 /// Share of the reads that must lie on a grid, in percent.
-const ON_GRID_PERCENT: usize = 90;
+const ON_GRID_PERCENT: u64 = 90;
 
 impl GridOf {
     /// Largest point of the grid that is at most `tokens`.
@@ -60,7 +62,8 @@ impl GridOf {
 /// Exact pairs so far, of one grid and one end, by the trailing tokens left out.
 #[derive(Debug, Clone, Copy)]
 struct Score {
-    grid: GridOf,
+    /// Index into [`GRIDS`].
+    grid: usize,
     with_answer: bool,
     hits: [u32; TAIL_MAX + 1],
 }
@@ -71,7 +74,7 @@ impl Score {
     }
 
     fn read(&self, before: &Usage, tail: u64, prompt_tokens: u64) -> u64 {
-        self.grid.floor(self.end(before).saturating_sub(tail)).min(prompt_tokens)
+        GRIDS[self.grid].floor(self.end(before).saturating_sub(tail)).min(prompt_tokens)
     }
 
     fn best(&self) -> u32 {
@@ -97,15 +100,18 @@ impl Score {
 /// What the earlier pairs of a recording tell.
 struct Choice {
     scores: Vec<Score>,
-    reads: Vec<u64>,
+    /// Reads so far that were not 0.
+    reads: u64,
+    /// How many of them each of [`GRIDS`] holds.
+    on_grid: [u64; GRIDS.len()],
 }
 
 impl Choice {
     fn new() -> Choice {
-        let scores = GRIDS.into_iter().flat_map(|grid| {
+        let scores = (0..GRIDS.len()).flat_map(|grid| {
             [false, true].map(|with_answer| Score { grid, with_answer, hits: [0; TAIL_MAX + 1] })
         });
-        Choice { scores: scores.collect(), reads: Vec::new() }
+        Choice { scores: scores.collect(), reads: 0, on_grid: [0; GRIDS.len()] }
     }
 
     /// Of equals the finer grid, and the prompt alone.
@@ -122,16 +128,12 @@ impl Choice {
         best.map(|(_, score)| score)
     }
 
-    fn preference(&self, grid: GridOf) -> i64 {
-        let all = self.reads.len();
-        let fits = |grid: GridOf| {
-            all > 0
-                && self.reads.iter().filter(|read| grid.holds(**read)).count() * 100 >= all * ON_GRID_PERCENT
-        };
-        match grid.coarse {
+    fn preference(&self, grid: usize) -> i64 {
+        let fits = |i: usize| self.on_grid[i] * 100 >= self.reads * ON_GRID_PERCENT;
+        match GRIDS[grid].coarse {
             0 => 0,
-            _ if all == 0 => FITS_UNSEEN,
-            -1 if fits(GRIDS[0]) => FITS_NOT,
+            _ if self.reads == 0 => FITS_UNSEEN,
+            -1 if fits(0) => FITS_NOT,
             -1 => 0,
             coarse if fits(grid) => FITS * coarse,
             _ => FITS_NOT,
@@ -139,15 +141,23 @@ impl Choice {
     }
 
     fn see_read(&mut self, usage: &Usage) {
-        self.reads.extend(Some(usage.cache_read_tokens).filter(|read| *read > 0));
+        let read = usage.cache_read_tokens;
+        if read > 0 {
+            self.reads += 1;
+            for (count, grid) in self.on_grid.iter_mut().zip(GRIDS) {
+                *count += u64::from(grid.holds(read));
+            }
+        }
     }
 }
 
 /// Predicts every request but the first.
 pub(super) fn predict(requests: &[Request<'_>]) -> Vec<Guess> {
     let mut choice = Choice::new();
+    let mut reads = BTreeSet::new();
     if let Some(first) = requests.first() {
         choice.see_read(&first.usage);
+        reads.insert(first.usage.cache_read_tokens);
     }
     let mut guesses = Vec::with_capacity(requests.len());
     for two in requests.windows(2) {
@@ -157,12 +167,13 @@ pub(super) fn predict(requests: &[Request<'_>]) -> Vec<Guess> {
         }
         let prompt_tokens = now.usage.prompt_tokens();
         let read = choice.best().map_or(0, |score| score.read(&before.usage, score.tail(), prompt_tokens));
-        let cause = (read != now.usage.cache_read_tokens).then(|| name(before, now, &choice.reads));
+        let cause = (read != now.usage.cache_read_tokens).then(|| name(before, now, &reads));
         guesses.push(Guess { usage: usage_of(&now.usage, read), rule: None, cause });
         for score in &mut choice.scores {
             score.see(&before.usage, &now.usage);
         }
         choice.see_read(&now.usage);
+        reads.insert(now.usage.cache_read_tokens);
     }
     guesses
 }
@@ -183,7 +194,7 @@ fn usage_of(recorded: &Usage, read_tokens: u64) -> Usage {
 
 /// Named as where breakpoints are explicit, but that no life is bought: an earlier read that is met again is an
 /// entry that was there already.
-fn name(before: &Request<'_>, now: &Request<'_>, reads: &[u64]) -> &'static str {
+fn name(before: &Request<'_>, now: &Request<'_>, reads: &BTreeSet<u64>) -> &'static str {
     let grew = now.usage.prompt_tokens() > before.usage.prompt_tokens();
     let read = now.usage.cache_read_tokens;
     let cause = match causes::by_marker(now) {

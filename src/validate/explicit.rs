@@ -10,6 +10,8 @@
 //! An entry is taken to be readable by the next request. Providers make it so a moment later, and agents that
 //! answer within a second or two find the one before instead.
 
+use std::collections::VecDeque;
+
 use super::Guess;
 use super::account::{Happening, Request, Turn};
 use super::causes;
@@ -19,6 +21,8 @@ use crate::usage::Usage;
 
 /// A read below this share of what was left, in percent, fell back to what conversations share.
 const FALL_PERCENT: u64 = 70;
+/// Entries that are remembered: far more requests than providers keep entries of one conversation for.
+const ENTRIES_MAX: usize = 1_000;
 /// More than this is no tail of an answer.
 const SIDE_TAIL_MAX: u64 = 20;
 
@@ -39,7 +43,7 @@ pub(super) struct Past {
     /// Life that was bought last.
     pub life_ms: Option<i64>,
     /// Ends of what requests left, with the time of their last use.
-    entries: Vec<(u64, Option<i64>)>,
+    entries: VecDeque<(u64, Option<i64>)>,
 }
 
 impl Past {
@@ -92,8 +96,11 @@ impl Past {
         if let Some((_, used_ms)) = self.entries.iter_mut().rev().find(|(end, _)| *end == read) {
             *used_ms = request.start_ms;
         }
-        if self.entries.last().is_none_or(|(end, _)| *end != request.left_tokens()) {
-            self.entries.push((request.left_tokens(), request.start_ms));
+        if self.entries.back().is_none_or(|(end, _)| *end != request.left_tokens()) {
+            if self.entries.len() == ENTRIES_MAX {
+                self.entries.pop_front();
+            }
+            self.entries.push_back((request.left_tokens(), request.start_ms));
         }
     }
 }

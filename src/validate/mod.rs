@@ -5,13 +5,13 @@
 //!
 //! - **Closed loop**: of the later request its prompt, its plain input, the life it bought and its markers are
 //!   known, and of every earlier one all that was recorded; never its own read or write. Where breakpoints are
-//!   explicit ([`explicit`]) a request reads what the one before left, unless a rule ([`rules`]) says
-//!   otherwise; where the cache works by itself ([`automatic`]) it reads as much of the previous prompt as the
-//!   provider's grid has held so far.
-//! - **Open loop** ([`open_loop`]): only the first prompt of an unbroken run is known, and the sizes of what was
+//!   explicit (`explicit`) a request reads what the one before left, unless a rule ([`rules`]) says
+//!   otherwise; where the cache works by itself it reads as much of the previous prompt as the
+//!   provider's grid has held so far (`automatic`).
+//! - **Open loop** (`open_loop`): only the first prompt of an unbroken run is known, and the sizes of what was
 //!   said since.
 //!
-//! A difference is *named* ([`causes`]) on evidence other than the read itself; what is not, counts as
+//! A difference is *named* (`causes`) on evidence other than the read itself; what is not, counts as
 //! unexplained.
 //!
 //! # Divergence from the real API

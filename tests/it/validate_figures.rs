@@ -179,6 +179,8 @@ fn the_command_line() {
     let out = run(dir.path(), ["validate", "s.jsonl", "-o", "out", "-q"]);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     let written = fs::read(dir.path().join("out/validate.json")).expect("validate.json");
+    let pairs = fs::read_to_string(dir.path().join("out/pairs.csv")).expect("pairs.csv");
+    assert_eq!(pairs.lines().count(), 30);
     assert_eq!(written, run(dir.path(), ["validate", "s.jsonl", "--format", "json"]).stdout);
 }
 
