@@ -78,10 +78,10 @@ pub fn write(validation: &Validation) -> String {
         let share = |pairs: u64| percent(Rate::of(pairs.into(), held.pairs.into()).0);
         let _ = writeln!(
             out,
-            "\nRules held out: recordings with explicit breakpoints are dealt into two halves by the order of their ids, the rules that pay \
-             on one half are chosen, and the other half is predicted with those alone. Of {} pairs {} are exact, \
-             against {} by `read + write`; recordings below `read + write`: {}. What the rules hold of client versions and \
-             of the tails of answers was seen on all of these recordings.",
+            "\nRules held out: recordings with explicit breakpoints are dealt into two halves by the order of their ids, \
+             the rules that pay\non one half are chosen, and the other half is predicted with those alone. Of {} pairs {} \
+             are exact, against {} by\n`read + write`; recordings below `read + write`: {}. What the rules hold of client \
+             versions and of the tails of answers\nwas seen on all of these recordings.",
             group_digits(held.pairs.into()),
             share(held.exact_reads),
             share(held.plain_exact_reads),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use ctxsim::ingest::{self, ReadOptions, Recording};
 use ctxsim::provider::model::Models;
 use ctxsim::session::Session;
 use ctxsim::session::compile::RecordedCompactions;
@@ -111,6 +112,59 @@ fn threads_change_nothing() {
     assert_eq!(bytes("1"), bytes("4"));
 }
 
+/// The sessions of the committed traces.
+fn traces() -> Vec<Session> {
+    let folder = root().join(FIXTURES).display().to_string();
+    let mut found = Vec::new();
+    for path in ingest::input::resolve(&[folder]).expect("traces") {
+        let source = ingest::input::open(&path).expect("a trace");
+        for recording in ingest::read(source, &path, &ReadOptions::default()).expect("a trace") {
+            let Recording::Session(session) = recording else { panic!("not a trace") };
+            found.push(session.view(RecordedCompactions::Keep).into_owned());
+        }
+    }
+    found
+}
+
+/// The session with the read of its last request turned into a write of the life it bought, or into plain input
+/// where the provider caches by itself: prompt, life and, with explicit breakpoints, plain input stay.
+fn without_its_read(session: &Session, is_explicit: bool) -> Option<Session> {
+    let mut session = session.clone();
+    let usage = session.steps.last_mut()?.recorded.as_mut()?;
+    let read = std::mem::take(&mut usage.cache_read_tokens);
+    match (is_explicit, usage.cache_write_1h_tokens, usage.cache_write_5m_tokens) {
+        (false, 0, 0) => usage.uncached_tokens += read,
+        (true, 1.., _) => usage.cache_write_1h_tokens += read,
+        (true, 0, 1..) => usage.cache_write_5m_tokens += read,
+        _ => return None,
+    }
+    (read > 0).then_some(session)
+}
+
+#[test]
+fn no_prediction_knows_what_it_predicts() {
+    let models = Models::builtin().expect("the built-in models");
+    let report = |session: &Session| validate(session, &models, &Fits::default(), &Options::default());
+    let mut checked = 0;
+    for session in traces() {
+        let is_explicit = report(&session).is_explicit;
+        for requests in (2..session.steps.len()).step_by(17) {
+            let mut cut = session.clone();
+            cut.steps.truncate(requests);
+            cut.events.retain(|event| (event.before_step as usize) < requests);
+            let Some(changed) = without_its_read(&cut, is_explicit) else { continue };
+            let (known, unknown) = (report(&cut), report(&changed));
+            if known.is_explicit == is_explicit && unknown.is_explicit == is_explicit {
+                let predicted =
+                    |report: &SessionReport| report.pairs.last().map(|pair| pair.predicted_read_tokens);
+                assert_eq!(predicted(&known), predicted(&unknown), "{} request {requests}", session.id);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 250, "{checked}");
+}
+
 /// Every recording that a trace was made of gives, pair by pair, what its trace gives.
 #[test]
 fn recordings_give_what_their_traces_give() {
@@ -119,18 +173,8 @@ fn recordings_give_what_their_traces_give() {
         let kept = session.view(RecordedCompactions::Keep).into_owned();
         is_comparable(&kept).then(|| validate(&kept, &models, &Fits::default(), &Options::default()))
     };
-    let mut of_traces = BTreeMap::new();
-    for path in
-        ctxsim::ingest::input::resolve(&[root().join(FIXTURES).display().to_string()]).expect("traces")
-    {
-        let source = ctxsim::ingest::input::open(&path).expect("a trace");
-        let read =
-            ctxsim::ingest::read(source, &path, &ctxsim::ingest::ReadOptions::default()).expect("a trace");
-        for recording in read {
-            let ctxsim::ingest::Recording::Session(session) = recording else { panic!("not a trace") };
-            of_traces.extend(report(&session).map(|report| (report.session.clone(), report)));
-        }
-    }
+    let of_traces: BTreeMap<String, SessionReport> =
+        traces().iter().filter_map(report).map(|report| (report.session.clone(), report)).collect();
     assert_eq!(of_traces.len(), 35);
     let mut compared = 0;
     for path in recordings() {
