@@ -85,7 +85,10 @@ struct Row<'a> {
     exact_write_share: Micro,
     /// The share of `read + write` without any rule.
     plain_read_share: Micro,
-    read_abs_error: ErrorRow,
+    read_abs_error_mean: Micro,
+    read_abs_error_p50: Option<u64>,
+    read_abs_error_p90: Option<u64>,
+    read_abs_error_p99: Option<u64>,
     unexplained_share: Micro,
     causes: BTreeMap<&'static str, u64>,
     cost_recorded_usd: Dollars,
@@ -95,14 +98,6 @@ struct Row<'a> {
     cost_error_abs_p50: Micro,
     open_loop: OpenLoopRow,
     rules: BTreeMap<&'static str, RuleRow>,
-}
-
-#[derive(Debug, Serialize)]
-struct ErrorRow {
-    mean: Micro,
-    p50: Option<u64>,
-    p90: Option<u64>,
-    p99: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -191,12 +186,10 @@ fn row<'a>(session: &'a str, [format, agent, agent_version, model]: [&'a str; 4]
         exact_read_share: rate(sum.share(sum.exact_reads)),
         exact_write_share: rate(sum.share(sum.exact_writes)),
         plain_read_share: rate(sum.share(sum.plain_exact_reads)),
-        read_abs_error: ErrorRow {
-            mean: rate(Rate::of(errors.sum(), errors.len() as u128)),
-            p50: errors.percentile(50),
-            p90: errors.percentile(90),
-            p99: errors.percentile(99),
-        },
+        read_abs_error_mean: rate(Rate::of(errors.sum(), errors.len() as u128)),
+        read_abs_error_p50: errors.percentile(50),
+        read_abs_error_p90: errors.percentile(90),
+        read_abs_error_p99: errors.percentile(99),
         unexplained_share: rate(sum.share(sum.unexplained)),
         causes: sum.causes.clone(),
         cost_recorded_usd: sum.cost_pusd.map(|(recorded, _)| Decimal(recorded)),

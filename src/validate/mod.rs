@@ -71,7 +71,8 @@ pub struct Pair {
     pub plain_read_tokens: u64,
     /// The rule that predicted the read; `None` where none spoke.
     pub rule: Option<&'static str>,
-    /// Why the read is not what the earlier request left, or not what was predicted; `None` where it is both.
+    /// With explicit breakpoints, why the read is not what the earlier request left, whether or not a rule
+    /// foresaw it; else why it is not what was predicted. `None` where it is.
     pub cause: Option<&'static str>,
     /// Input side of the bill in pico-dollars, as recorded and as predicted; `None` without a price.
     pub cost_pusd: Option<(u128, u128)>,
