@@ -60,7 +60,7 @@ const FIGURES: &[Figure] = &[
         title: "open loop, median",
         method: "Runs of five requests or more without a compaction or a fall of the prompt by over 200 tokens: only \
                  the first prompt is known, and what was said is counted by coefficients fitted to the other \
-                 recordings of its format. The error of the run's last prompt; the middle one of all runs.",
+                 recordings of its format (alone, those of its tokenizer). The error of the run's last prompt; the middle one of all runs.",
         value: |sum| percent(sum.final_prompt_error.percentile(50)),
     },
     Figure {

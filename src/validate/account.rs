@@ -6,7 +6,7 @@ use crate::session::{BlockKind, DropReason, EventKind, Facts, Marks, Session, St
 use crate::usage::Usage;
 
 /// Short life of a cache entry, in milliseconds (docs/sources.md A4).
-const SHORT_LIFE_MS: i64 = 5 * 60 * 1_000;
+pub(super) const SHORT_LIFE_MS: i64 = 5 * 60 * 1_000;
 /// Long life.
 const LONG_LIFE_MS: i64 = 60 * 60 * 1_000;
 /// UTF-16 units per output token above which a count cannot be that of all that was said.

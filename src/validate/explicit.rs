@@ -2,8 +2,8 @@
 //!
 //! Without any rule a request reads what the one before it read and wrote: its last breakpoint lies at the end
 //! of that prompt. The [`rules`](super::rules) say when that is not so. A rule that has cost this recording
-//! more pairs than it won is silent for the rest of it, so that a habit of one client does little harm to the
-//! recordings of another.
+//! more pairs than it won is silent until it would have won them back, so that a habit of one client does little
+//! harm to the recordings of another.
 //!
 //! # Divergence from the real API
 //!
@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use super::Guess;
-use super::account::{Happening, Request, Turn};
+use super::account::{Happening, Request, SHORT_LIFE_MS, Turn};
 use super::causes;
 use super::rules::{Case, Client, Rule};
 use crate::session::Marks;
@@ -135,7 +135,7 @@ pub(super) fn predict(requests: &[Request<'_>], client: &Client, rules: &[&'stat
 fn usage_of(now: &Request<'_>, read_tokens: u64, past: &Past) -> Usage {
     let recorded = &now.usage;
     let written = recorded.prompt_tokens() - recorded.uncached_tokens - read_tokens;
-    let is_long = now.bought_ms().or(past.life_ms) > Some(5 * 60 * 1_000);
+    let is_long = now.bought_ms().or(past.life_ms) > Some(SHORT_LIFE_MS);
     let short = recorded.cache_write_5m_tokens.min(written);
     let short = match (recorded.cache_write_5m_tokens, recorded.cache_write_1h_tokens) {
         (_, 0) if is_long => 0,
