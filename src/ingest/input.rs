@@ -1,6 +1,7 @@
 //! INPUT of the command line → files, and files → bytes.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
@@ -18,8 +19,8 @@ pub const STDIN: &str = "-";
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Resolves files, folders (searched recursively), globs and `-` to files, sorted and without
-/// doubles. In a folder only names count that end as a known format's do, and of those in `.json` only
-/// recordings; a file that is named, or that a glob names, counts whatever it is called.
+/// doubles. In a folder only names count that end as a known format's do, and of those in `.json` and `.db`
+/// only recordings; a file that is named, or that a glob names, counts whatever it is called.
 ///
 /// # Errors
 ///
@@ -67,11 +68,15 @@ fn search(folder: &Path, paths: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Whether a file that nobody named may be a recording: names in `.json` are those of anything, so there the
-/// content must be one of a known format, or unreadable.
+/// Endings that name files of anything.
+const COMMON_EXTENSIONS: &[&str] = &["json", "db"];
+
+/// Whether a file that nobody named may be a recording: where its name is that of anything, the content must be
+/// one of a known format, or unreadable.
 fn may_be_one(path: &Path) -> bool {
-    path.extension().is_none_or(|e| !e.eq_ignore_ascii_case("json"))
-        || open(path).map_or(true, super::is_known)
+    let is_common = |e: &OsStr| COMMON_EXTENSIONS.iter().any(|common| e.eq_ignore_ascii_case(common));
+    !path.extension().is_some_and(is_common)
+        || open(path).map_or(true, |source| super::is_known(source, path))
 }
 
 /// Collects what matches the glob `pattern`; folders that match are searched.

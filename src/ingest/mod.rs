@@ -3,21 +3,31 @@
 //! [`input`] finds the files, [`read`] sniffs the format of one and reads it, [`dedupe`] leaves out
 //! what several recordings of a corpus have in common.
 
+pub mod aider;
+pub mod arcturn;
 mod chat;
 pub mod claude_code;
+pub mod cline;
 pub mod codex;
 mod conversation;
+pub mod copilot_cli;
+pub mod crush;
 pub mod dedupe;
 mod document;
 pub mod gemini_cli;
+pub mod goose;
+pub mod hash_trace;
 mod image;
 pub mod input;
 mod json_lines;
+pub mod octo;
 pub mod opencode;
 pub mod pi;
+mod sqlite;
 pub mod swe_agent;
 mod time;
 mod totals;
+mod tree;
 mod value;
 
 pub use totals::Totals;
@@ -29,7 +39,7 @@ use serde_json::{Map, Value};
 
 use crate::lines::MAX_LINE_BYTES;
 use crate::session::{Session, trace};
-use crate::transcript::Transcript;
+use crate::transcript::{Notice, Transcript};
 use crate::{Error, Result};
 
 /// What a file holds.
@@ -39,6 +49,13 @@ pub enum Recording {
     Transcript(Box<Transcript>),
     /// A session without its text: one that ctxsim wrote.
     Session(Box<Session>),
+    /// A session that was recorded without text.
+    Hashed {
+        /// The session.
+        session: Box<Session>,
+        /// What could not be used of its file.
+        notices: Vec<Notice>,
+    },
 }
 
 /// Options of [`read`].
@@ -129,6 +146,83 @@ pub static FORMATS: &[Format] = &[
         recognise: swe_agent::recognise,
         read: |source, label| swe_agent::read(source, label).map(conversations),
     },
+    Format {
+        name: arcturn::NAME,
+        what: "Arcturn session, one JSON object a line",
+        folders: &["~/.arcturn/sessions"],
+        extensions: &["jsonl"],
+        recognise: arcturn::recognise,
+        read: |source, label| arcturn::read(source, label).map(conversations),
+    },
+    Format {
+        name: octo::NAME,
+        what: "octo session, one JSON object a line",
+        folders: &["~/.octo/sessions"],
+        extensions: &["jsonl"],
+        recognise: octo::recognise,
+        read: |source, label| octo::read(source, label).map(conversations),
+    },
+    Format {
+        name: copilot_cli::NAME,
+        what: "Copilot CLI event log, one JSON object a line",
+        folders: &["~/.copilot/session-state"],
+        extensions: &["jsonl"],
+        recognise: copilot_cli::recognise,
+        read: |source, label| copilot_cli::read(source, label).map(conversations),
+    },
+    Format {
+        name: cline::NAME,
+        what: "Cline or Roo task folder: api_conversation_history.json with the files beside it",
+        folders: &[
+            "~/.config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+            "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+            "~/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+            "~/Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+        ],
+        extensions: &["json"],
+        recognise: cline::recognise,
+        read: |source, label| cline::read(source, label).map(conversations),
+    },
+    Format {
+        name: crush::NAME,
+        what: "Crush database of a project, SQLite",
+        folders: &[".crush"],
+        extensions: &["db"],
+        recognise: crush::recognise,
+        read: |source, label| crush::read(source, label).map(conversations),
+    },
+    Format {
+        name: goose::NAME,
+        what: "Goose session, one JSON object a line, or the SQLite database with all of them",
+        folders: &["~/.local/share/goose/sessions"],
+        extensions: &["jsonl", "db"],
+        recognise: goose::recognise,
+        read: |source, label| goose::read(source, label).map(conversations),
+    },
+    Format {
+        name: aider::NAME,
+        what: "Aider chat history of a project, Markdown",
+        folders: &[],
+        extensions: &["chat.history.md"],
+        recognise: aider::recognise,
+        read: |source, label| aider::read(source, label).map(conversations),
+    },
+    Format {
+        name: hash_trace::MOONCAKE,
+        what: "Mooncake trace: requests as lists of block hashes, one JSON object a line",
+        folders: &[],
+        extensions: &["jsonl"],
+        recognise: hash_trace::recognise_mooncake,
+        read: hash_trace::read_mooncake,
+    },
+    Format {
+        name: hash_trace::KV_CACHE_TESTER,
+        what: "kv-cache-tester trace: a conversation as lists of block hashes, a JSON document",
+        folders: &[],
+        extensions: &["json"],
+        recognise: hash_trace::recognise_kv_cache_tester,
+        read: hash_trace::read_kv_cache_tester,
+    },
 ];
 
 fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
@@ -155,9 +249,9 @@ pub fn read(mut source: impl BufRead, label: &Path, options: &ReadOptions) -> Re
     (format.read)(&mut Cursor::new(head).chain(source), label)
 }
 
-/// Whether `source` begins like a recording.
-pub fn is_known(mut source: impl BufRead) -> bool {
-    sniff(&mut source, Path::new(""), &mut Vec::new()).is_ok()
+/// Whether `source`, the file `label`, begins like a recording.
+pub fn is_known(mut source: impl BufRead, label: &Path) -> bool {
+    sniff(&mut source, label, &mut Vec::new()).is_ok()
 }
 
 /// The format of that name.
@@ -174,6 +268,10 @@ pub fn format(name: &str) -> Result<&'static Format> {
 /// of them the beginning of one.
 fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<&'static Format> {
     let fail = |reason: String| Error::Input { path: label.to_owned(), line: 0, reason };
+    if let Some(outline) = outline(source, label, head)? {
+        let known = FORMATS.iter().find(|f| (f.recognise)(&outline));
+        return known.ok_or_else(|| fail("a database, and none of a known format".to_owned()));
+    }
     for _ in 0..SNIFFED_LINES {
         let start = head.len();
         let limit = (SNIFFED_BYTES - start.min(SNIFFED_BYTES)) as u64;
@@ -199,6 +297,21 @@ fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<
     }
     let known: Vec<String> = FORMATS.iter().map(|f| format!("{} ({})", f.name, f.what)).collect();
     Err(fail(format!("no recording of a known format; known are {}", known.join(", "))))
+}
+
+/// What formats that are not JSON are recognised by, if `source` begins like one of them.
+fn outline(
+    source: &mut impl BufRead,
+    label: &Path,
+    head: &mut Vec<u8>,
+) -> Result<Option<Map<String, Value>>> {
+    let fail = |source| Error::Io { path: label.to_owned(), source };
+    let start = source.fill_buf().map_err(fail)?;
+    if start.starts_with(sqlite::MAGIC) {
+        *head = sqlite::head(source).map_err(fail)?;
+        return Ok(Some(sqlite::outline(head, label)));
+    }
+    Ok(aider::outline(start))
 }
 
 /// The first line of a trace names the program that wrote it.

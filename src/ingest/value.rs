@@ -39,6 +39,16 @@ pub fn time_ms(value: Option<&Value>) -> Option<i64> {
     }
 }
 
+/// A time as a number of seconds, or of milliseconds where it is too large for seconds.
+pub fn seconds_or_ms(value: Option<&Value>) -> Option<i64> {
+    // Seconds of the year 5138; as milliseconds a day of 1973.
+    const LAST_SECOND: i64 = 100_000_000_000;
+    match value?.as_i64()? {
+        seconds @ 0..LAST_SECOND => Some(seconds * 1000),
+        _ => time_ms(value),
+    }
+}
+
 /// Number of characters of a signature.
 pub fn chars(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX)

@@ -98,6 +98,49 @@ const ALIASES: &[(&str, Names)] = &[
         ],
     ),
     (
+        "copilot-cli",
+        &[
+            (Role::Shell, &["read_bash", "write_bash", "stop_bash", "read_powershell", "powershell"]),
+            (Role::Write, &["create"]),
+            (Role::Todo, &["report_intent"]),
+            (Role::Agent, &["read_agent", "list_agents"]),
+        ],
+    ),
+    (
+        "cline",
+        &[
+            (Role::Shell, &["execute_command"]),
+            (Role::Edit, &["replace_in_file", "apply_diff", "insert_content", "search_and_replace"]),
+            (Role::Write, &["write_to_file"]),
+            (Role::Search, &["search_files", "list_files", "list_code_definition_names", "codebase_search"]),
+            (Role::Web, &["browser_action", "access_mcp_resource"]),
+            (Role::Todo, &["update_todo_list", "focus_chain"]),
+            (Role::Plan, &["plan_mode_respond", "switch_mode"]),
+            (Role::Agent, &["new_task", "use_subagents"]),
+        ],
+    ),
+    (
+        "crush",
+        &[
+            (Role::Read, &["diagnostics", "lsp_diagnostics"]),
+            (Role::Shell, &["job_output", "job_kill"]),
+            (Role::Edit, &["multiedit"]),
+            (Role::Search, &["sourcegraph", "references", "lsp_references"]),
+            (Role::Web, &["download", "agentic_fetch"]),
+            (Role::Todo, &["todos"]),
+        ],
+    ),
+    (
+        "goose",
+        &[
+            (Role::Shell, &["developer__shell"]),
+            (Role::Edit, &["developer__text_editor"]),
+            (Role::Search, &["developer__analyze"]),
+            (Role::Todo, &["todo__todo_write", "todo__todo_read"]),
+            (Role::Agent, &["dynamic_task__create_task", "subagent__execute_task"]),
+        ],
+    ),
+    (
         "",
         &[
             (Role::Read, &["read", "read_file", "read_many_files", "view", "cat", "open_file"]),
