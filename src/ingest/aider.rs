@@ -85,18 +85,30 @@ struct Reader {
     model: String,
     /// What the user typed and nobody answered yet, with its first line.
     typed: Option<(u64, Vec<String>)>,
+    /// The line before was typed too.
+    is_typing: bool,
     /// The answer so far, with its first line.
     answer: Option<(u64, Vec<String>)>,
 }
 
 impl Reader {
     fn line(&mut self, number: u64, line: &str, notices: &mut Vec<Notice>) {
+        let typed = line.strip_prefix("####").filter(|t| t.is_empty() || t.starts_with(' '));
+        let goes_on = std::mem::replace(&mut self.is_typing, typed.is_some());
         if let Some(time) = line.strip_prefix(HEADING) {
             self.end_chat();
             let digits: String = time.chars().filter(char::is_ascii_digit).collect();
             self.chat.transcript.session_id = format!("{NAME}-{digits}-{number}");
-        } else if let Some(typed) = line.strip_prefix("####").filter(|t| t.is_empty() || t.starts_with(' ')) {
+            return;
+        }
+        if self.chat.transcript.session_id.is_empty() {
+            return;
+        }
+        if let Some(typed) = typed {
             self.end_answer(None);
+            if !goes_on {
+                self.send();
+            }
             let typed = typed.trim().to_owned();
             self.typed.get_or_insert((number, Vec::new())).1.push(typed);
         } else if let Some(said) = line.strip_prefix('>') {
@@ -107,15 +119,17 @@ impl Reader {
     }
 
     fn begin_answer(&mut self, number: u64) -> &mut Vec<String> {
-        if let Some((line, typed)) = self.typed.take() {
-            let text = typed.join("\n");
-            let is_command =
-                text.starts_with('/') && !SENT_COMMANDS.iter().any(|command| text.starts_with(command));
-            if !is_command {
-                self.chat.input(At { line, ms: None }, vec![Content::Text(text)], false);
-            }
-        }
+        self.send();
         &mut self.answer.get_or_insert((number, Vec::new())).1
+    }
+
+    /// What the user typed is sent, unless it is a command for the client.
+    fn send(&mut self) {
+        let Some((line, typed)) = self.typed.take() else { return };
+        let text = typed.join("\n");
+        if !text.starts_with('/') || SENT_COMMANDS.iter().any(|command| text.starts_with(command)) {
+            self.chat.input(At { line, ms: None }, vec![Content::Text(text)], false);
+        }
     }
 
     /// A line of the client's.

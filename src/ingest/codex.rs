@@ -34,6 +34,9 @@ pub const NAME: &str = "codex";
 const LINE_TYPES: &[&str] =
     &["session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"];
 
+/// Totals of a session by which a repeated count is known.
+const TOTALS: &[&str] = &["input_tokens", "cached_input_tokens", "output_tokens", "total_tokens"];
+
 /// Whether an object, parsed from one of the first lines, is a line of this format.
 pub fn recognise(object: &Map<String, Value>) -> bool {
     let kind = object.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -185,6 +188,8 @@ impl Reader {
         self.stage = Stage::Closed;
         let mut counts = Counts::default();
         let usage = usage(last, &mut counts);
+        // Without totals that can be, nobody knows whether this is the count of a new request.
+        counts.reject_unless(TOTALS.iter().all(|name| value::is_total(totals.get(name))));
         if counts.is_bad() {
             notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });
         }

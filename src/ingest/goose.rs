@@ -10,7 +10,7 @@
 //! a whole, so requests are without; the model is not recorded in JSONL. System prompt and, but for the
 //! names, tool definitions are missing. Each compaction counts as automatic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::path::Path;
 
@@ -106,10 +106,17 @@ struct Reader {
     model: String,
     /// The message before was put in by a compaction.
     in_compaction: bool,
+    /// Hashes of the ids of the messages so far, or of the messages.
+    seen: BTreeSet<u64>,
 }
 
 impl Reader {
     fn message(&mut self, at: At, id: &str, message: &Value, metadata: &Value) {
+        // A message that is there twice.
+        let known = if id.is_empty() { format!("{:?} {message}", at.ms) } else { id.to_owned() };
+        if !self.seen.insert(xxh3_64(known.as_bytes())) {
+            return;
+        }
         let seen_by = |name: &str| metadata.get(name).and_then(Value::as_bool).unwrap_or(true);
         let content = items(message, "content");
         let by_compaction = seen_by("agentVisible") && !seen_by("userVisible");

@@ -2,8 +2,8 @@
 //! Mooncake's, one request a line and of nobody knows which conversation, and those of kv-cache-tester, one
 //! document per conversation.
 //!
-//! A Mooncake request belongs to the conversation all of whose whole blocks it begins with; what shares less
-//! is a session of its own. [`crate::session::hash_trace`] makes sessions of both.
+//! A Mooncake request belongs to the conversation all of whose whole blocks it begins with, blocks that are in
+//! every request left out; what shares less is a session of its own. [`crate::session::hash_trace`] makes sessions of both.
 //!
 //! # Divergence from the real API
 //!
@@ -79,6 +79,11 @@ pub fn read_mooncake(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Recor
 
 /// Puts each request to the conversation that it goes on with.
 fn conversations(requests: Vec<HashedRequest>, stem: &str) -> Vec<HashedSession> {
+    // What all begin with tells nothing of where one belongs.
+    let common = |a: usize, r: &HashedRequest| {
+        requests[0].ids.iter().zip(&r.ids).take(a).take_while(|(a, b)| a == b).count()
+    };
+    let common = requests.iter().fold(usize::MAX, common);
     let mut sessions: Vec<HashedSession> = Vec::new();
     // Of each last whole block, the session that ends there; and of each session, that block.
     let mut by_end: BTreeMap<u64, usize> = BTreeMap::new();
@@ -95,7 +100,7 @@ fn conversations(requests: Vec<HashedRequest>, stem: &str) -> Vec<HashedSession>
         if let Some(old) = end_of[index] {
             by_end.remove(&old);
         }
-        end_of[index] = whole.last().copied();
+        end_of[index] = whole.get(common..).and_then(<[u64]>::last).copied();
         if let Some(last) = end_of[index] {
             by_end.insert(last, index);
         }

@@ -11,6 +11,7 @@
 //! always there, and no compaction that could be undone. Images are files beside the session: their size is
 //! unknown.
 
+use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -53,6 +54,8 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
 struct Reader {
     conversation: Conversation,
     model: String,
+    /// Hashes of the messages so far.
+    seen: BTreeSet<u64>,
 }
 
 impl Reader {
@@ -70,6 +73,11 @@ impl Reader {
             }
             "message" => {
                 let message = line.get("message").unwrap_or(&Value::Null);
+                // A message that is there twice: each states its time.
+                let hash = xxh3_64(message.to_string().as_bytes());
+                if !text(message, "created_at").is_empty() && !self.seen.insert(hash) {
+                    return;
+                }
                 let at = At { line: number, ms: time_ms(message.get("created_at")) };
                 match text(message, "role") {
                     "user" => self.user(at, message),

@@ -40,7 +40,11 @@ pub fn recognise(object: &Map<String, Value>) -> bool {
 pub fn recognise_mini(object: &Map<String, Value>) -> bool {
     let info = object.get("info").is_some_and(|info| info.get("mini_version").is_some());
     let format = object.get("trajectory_format").and_then(Value::as_str);
-    info || format.is_some_and(|format| format.starts_with("mini-swe-agent"))
+    // Before version 1 there is nothing around the messages: the first one is the agent's own instruction.
+    let is_system = object.get("role").and_then(Value::as_str) == Some("system");
+    let content = object.get("content").and_then(Value::as_str).filter(|_| is_system);
+    let is_bare = content.is_some_and(|text| text.contains("exactly ONE bash code block"));
+    info || is_bare || format.is_some_and(|format| format.starts_with("mini-swe-agent"))
 }
 
 /// Reads a trajectory of SWE-agent.

@@ -74,6 +74,11 @@ impl Counts {
         count.unwrap_or(0)
     }
 
+    /// Takes no count for good unless `is_good`.
+    pub fn reject_unless(&mut self, is_good: bool) {
+        self.bad |= !is_good;
+    }
+
     /// What `whole` leaves when `part` is taken out of it.
     pub fn without(&mut self, whole: u64, part: u64) -> u64 {
         self.bad |= part > whole;
@@ -89,6 +94,17 @@ impl Counts {
     pub fn finish(&self, usage: Usage) -> Option<Usage> {
         (!self.bad && usage != Usage::default()).then_some(usage)
     }
+}
+
+/// Whether a field, if it is there, is a sum of counts: over a long session they are more than one can be.
+pub fn is_total(value: Option<&Value>) -> bool {
+    const MAX_TOTAL: u64 = 1_000_000_000_000_000;
+    let total = match value {
+        None | Some(Value::Null) => Some(0),
+        Some(Value::String(text)) => text.trim().parse().ok(),
+        Some(value) => value.as_u64(),
+    };
+    total.is_some_and(|total| total <= MAX_TOTAL)
 }
 
 /// A block of content as a part of a result; blocks that are neither text nor image keep their size as

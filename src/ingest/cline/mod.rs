@@ -189,7 +189,6 @@ impl<'m> Reader<'m> {
             _ => content::of_user(message),
         });
         self.conversation.input(cut.at, kept.map(|c| value::as_text(&c)).collect(), true);
-        self.open_xml = None;
     }
 
     fn user(&mut self, at: At, message: &Value) {

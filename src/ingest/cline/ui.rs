@@ -99,7 +99,7 @@ impl Ui {
     /// The requests that were billed, each with the message that answers it, in the order of these.
     pub fn assign(&self, messages: &[Value]) -> Vec<Request> {
         let assistants: Vec<usize> =
-            (0..messages.len()).filter(|i| text(&messages[*i], "role") == "assistant").collect();
+            (0..messages.len()).filter(|i| is_answer_of_model(&messages[*i])).collect();
         let ms_of = |i: usize| time_ms(messages[i].get("ts"));
         let mut next = 0;
         let mut assigned = Vec::new();
@@ -130,6 +130,11 @@ impl Ui {
         let row = self.models.iter().rev().find(until).or(self.models.first());
         row.map(|(_, model)| model.clone()).unwrap_or_default()
     }
+}
+
+/// Whether a message is an answer, and no summary that is kept under the model's name.
+fn is_answer_of_model(message: &Value) -> bool {
+    text(message, "role") == "assistant" && !super::is_summary(message)
 }
 
 fn usage(said: &Value, counts: &mut Counts) -> Usage {

@@ -1,0 +1,460 @@
+//! Every format's hand-made recordings, damaged in every way that recordings are: never a panic, and never
+//! another total without a word about it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ctxsim::ingest::{self, FORMATS, ReadOptions, Recording};
+use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
+use ctxsim::usage::Usage;
+use serde_json::Value;
+
+use crate::ingest_sketch::fixture;
+use crate::support::{json, run};
+
+/// Recordings with an object a line, and whether each line says who it is, so that a doubled one is known.
+const LINES: &[(&str, bool)] = &[
+    ("cleared.jsonl", true),
+    ("rewound.jsonl", true),
+    ("blocks.jsonl", true),
+    ("compaction.jsonl", true),
+    ("interleaved.jsonl", true),
+    ("sub-agents.jsonl", true),
+    ("codex/newer.jsonl", true),
+    ("codex/older.jsonl", false),
+    ("codex/compacted.jsonl", false),
+    ("gemini-cli/log.jsonl", true),
+    ("pi/version-1.jsonl", false),
+    ("pi/version-3.jsonl", true),
+    ("arcturn/session.jsonl", true),
+    ("arcturn/edited.jsonl", true),
+    ("octo/session.jsonl", true),
+    ("copilot-cli/events.jsonl", true),
+    ("goose/session.jsonl", true),
+    ("hash-trace/mooncake.jsonl", false),
+];
+
+/// Recordings that are one JSON document.
+const DOCUMENTS: &[&str] = &[
+    "gemini-cli/chat.json",
+    "opencode/session.json",
+    "opencode/steps.json",
+    "opencode/compaction.json",
+    "swe-agent/mini.traj.json",
+    "swe-agent/task.traj",
+    "cline/task-1/api_conversation_history.json",
+    "cline/roo-2/api_conversation_history.json",
+    "cline/condensed-3/api_conversation_history.json",
+    "hash-trace/kv-cache-tester.json",
+];
+
+/// Others.
+const OTHERS: &[&str] = &["aider/a.aider.chat.history.md", "crush/crush.db", "goose/sessions.db"];
+
+/// What is billed for a request, by the names that formats have for it.
+const COUNTS: &[&str] = &[
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+    "prompt_tokens",
+    "completion_tokens",
+    "inputTokens",
+    "outputTokens",
+    "cacheReadTokens",
+    "input",
+    "cacheRead",
+    "cacheWrite",
+    "cached",
+    "output",
+    "input_length",
+    "in",
+];
+
+fn all() -> impl Iterator<Item = &'static str> {
+    let lines = LINES.iter().map(|(name, _)| *name);
+    lines.chain(DOCUMENTS.iter().copied()).chain(OTHERS.iter().copied())
+}
+
+fn bytes(name: &str) -> Vec<u8> {
+    fs::read(fixture(name)).expect("a fixture")
+}
+
+fn text(name: &str) -> String {
+    String::from_utf8(bytes(name)).expect("UTF-8")
+}
+
+/// What is in a recording: requests and calls, billed tokens, and whether something was left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Found {
+    requests: usize,
+    calls: u64,
+    billed: Usage,
+    notices: usize,
+}
+
+impl Found {
+    fn totals(self) -> Found {
+        Found { notices: 0, ..self }
+    }
+}
+
+/// Reads, compiles and looks at it both ways; `None` where it was refused with a reason.
+fn read_as(bytes: &[u8], label: &Path, options: &ReadOptions) -> Option<Found> {
+    let recordings = match ingest::read(bytes, label, options) {
+        Ok(recordings) => recordings,
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return None;
+        }
+    };
+    let mut found = Found::default();
+    for recording in recordings {
+        let session = match recording {
+            Recording::Transcript(transcript) => {
+                let totals = transcript.totals();
+                found.calls += totals.tool_calls;
+                found.billed.add(&totals.usage);
+                found.notices += transcript.notices.len();
+                compile(&transcript, &CompileOptions::default())
+            }
+            Recording::Hashed { session, notices } => {
+                found.notices += notices.len();
+                *session
+            }
+            Recording::Session(session) => *session,
+        };
+        found.requests += session.steps.len();
+        let starts: Vec<i64> = session.steps.iter().filter_map(|step| step.start_ms).collect();
+        assert!(starts.is_sorted(), "{}: requests start in order", label.display());
+        for how in [RecordedCompactions::Undo, RecordedCompactions::Keep] {
+            let _ = session.view(how);
+        }
+    }
+    Some(found)
+}
+
+fn read(name: &str, bytes: &[u8]) -> Option<Found> {
+    read_as(bytes, &fixture(name), &ReadOptions::default())
+}
+
+fn whole(name: &str) -> Found {
+    read(name, &bytes(name)).unwrap_or_else(|| panic!("{name} is read"))
+}
+
+/// The same totals, or something is said about it.
+fn never_in_silence(name: &str, what: &str, changed: &[u8]) {
+    let whole = whole(name);
+    if let Some(found) = read(name, changed) {
+        let is_said = found.notices > whole.notices;
+        assert!(is_said || found.totals() == whole.totals(), "{name}, {what}: {found:?}, whole {whole:?}");
+    }
+}
+
+fn same(name: &str, what: &str, changed: &[u8]) {
+    let found = read(name, changed).map(Found::totals);
+    assert_eq!(found, Some(whole(name).totals()), "{name}: {what}");
+}
+
+#[test]
+fn every_format_has_a_recording_here() {
+    let mut seen: Vec<&str> = Vec::new();
+    for name in all() {
+        for recording in ingest::read(&bytes(name)[..], &fixture(name), &ReadOptions::default()).expect(name)
+        {
+            match recording {
+                Recording::Transcript(transcript) => seen.push(transcript.format),
+                Recording::Hashed { session, .. } | Recording::Session(session) => {
+                    seen.extend(FORMATS.iter().map(|f| f.name).filter(|n| *n == session.origin.format));
+                }
+            }
+        }
+    }
+    let missing: Vec<&str> = FORMATS.iter().map(|f| f.name).filter(|name| !seen.contains(name)).collect();
+    // Damaged traces are in `hostile_traces`; the other readers of this list bring their own fixtures.
+    assert_eq!(missing, ["ctxsim-trace"], "a format without a hand-made recording");
+}
+
+#[test]
+fn what_editors_and_other_systems_leave_changes_no_total() {
+    for name in all().filter(|name| !name.ends_with(".db")) {
+        let text = text(name);
+        let with = |start: &str, text: &str, end: &str| format!("{start}{text}{end}").into_bytes();
+        same(name, "carriage returns", &with("", &text.replace('\n', "\r\n"), ""));
+        same(name, "byte order mark", &with("\u{feff}", &text, ""));
+        same(name, "NUL at the end", &with("", &text, "\0\0\0\n"));
+        same(name, "blank lines", &with("\n\n", &text, "\n\n"));
+        same(name, "no final newline", text.trim_end().as_bytes());
+    }
+}
+
+#[test]
+fn invalid_utf_8_changes_no_total() {
+    for name in all().filter(|name| !name.ends_with(".db")) {
+        let mut damaged = bytes(name);
+        // Amid a text: behind the first letter of words that are long enough to be one.
+        let text = text(name);
+        for word in ["first", "look", "done", "hello", "listing", "found"] {
+            if let Some(at) = text.find(&format!("\"{word}")) {
+                damaged[at + 2] = 0xff;
+            }
+        }
+        same(name, "invalid UTF-8", &damaged);
+    }
+}
+
+#[test]
+fn a_recording_that_ends_early_says_so() {
+    for name in all() {
+        let whole = bytes(name);
+        for cut in 0..whole.len() {
+            // Between two lines nothing tells that there were more.
+            let is_line_end = whole[cut] == b'\n' || cut == 0 || whole[cut - 1] == b'\n';
+            if name.ends_with(".jsonl") && is_line_end || name.ends_with(".md") {
+                read(name, &whole[..cut]);
+            } else if name.ends_with(".db") {
+                if cut % 97 == 0 {
+                    read(name, &whole[..cut]);
+                }
+            } else {
+                never_in_silence(name, &format!("cut at {cut}"), &whole[..cut]);
+            }
+        }
+    }
+}
+
+#[test]
+fn lines_that_are_there_twice_count_once() {
+    for (name, _) in LINES.iter().filter(|(_, is_named)| *is_named) {
+        let text = text(name);
+        let twice: Vec<&str> = text.lines().flat_map(|line| [line, line]).collect();
+        same(name, "doubled lines", twice.join("\n").as_bytes());
+    }
+}
+
+#[test]
+fn a_missing_line_or_message_costs_no_more_than_itself() {
+    for (name, _) in LINES {
+        let text = text(name);
+        let lines: Vec<&str> = text.lines().collect();
+        for gone in 0..lines.len() {
+            let left: Vec<&str> =
+                lines.iter().enumerate().filter(|(i, _)| *i != gone).map(|(_, l)| *l).collect();
+            // Results whose call is gone, calls whose result is, children of no parent.
+            if let Some(found) = read(name, left.join("\n").as_bytes()) {
+                assert!(found.requests <= whole(name).requests + 1, "{name} without line {}", gone + 1);
+            }
+            let mut reversed = lines.clone();
+            reversed.swap(gone, 0);
+            read(name, reversed.join("\n").as_bytes());
+        }
+    }
+    for name in DOCUMENTS {
+        let document: Value = serde_json::from_str(&text(name)).expect("JSON");
+        let mut lists = Vec::new();
+        find_lists(&document, String::new(), &mut lists);
+        for (path, length) in lists {
+            for gone in 0..length {
+                let mut damaged = document.clone();
+                let list = damaged.pointer_mut(&path).and_then(Value::as_array_mut).expect("a list");
+                list.remove(gone);
+                read(name, damaged.to_string().as_bytes());
+            }
+        }
+    }
+}
+
+/// Paths and lengths of all lists in a document.
+fn find_lists(value: &Value, path: String, found: &mut Vec<(String, usize)>) {
+    match value {
+        Value::Array(items) => {
+            found.push((path.clone(), items.len()));
+            items.iter().enumerate().for_each(|(i, item)| find_lists(item, format!("{path}/{i}"), found));
+        }
+        Value::Object(fields) => {
+            for (name, item) in fields {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                find_lists(item, format!("{path}/{name}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Places of the counts of a recording: where a number begins and ends.
+fn counts(text: &str) -> Vec<(usize, usize)> {
+    let mut places = Vec::new();
+    for name in COUNTS {
+        for quote in ["\"", "\\\""] {
+            let key = format!("{quote}{name}{quote}:");
+            for (at, _) in text.match_indices(&key) {
+                let start =
+                    at + key.len() + text[at + key.len()..].len() - text[at + key.len()..].trim_start().len();
+                let length = text[start..].bytes().take_while(u8::is_ascii_digit).count();
+                if length > 0 {
+                    places.push((start, start + length));
+                }
+            }
+        }
+    }
+    places
+}
+
+#[test]
+fn counts_that_are_texts_are_read_and_those_that_cannot_be_are_named() {
+    let mut seen = 0;
+    for name in all().filter(|name| name.ends_with(".jsonl") || name.ends_with(".json")) {
+        let text = text(name);
+        let mut places = counts(&text);
+        places.sort_unstable();
+        let mut quoted = text.clone();
+        for (start, end) in places.iter().rev() {
+            quoted.replace_range(*start..*end, &format!("\"{}\"", &text[*start..*end]));
+        }
+        same(name, "counts as texts", quoted.as_bytes());
+        for (start, end) in places {
+            seen += 1;
+            for odd in ["-5", "NaN", "1e12", "\"many\"", "[]", "4000000000000000000"] {
+                let damaged = format!("{}{odd}{}", &text[..start], &text[end..]);
+                never_in_silence(name, &format!("{odd} at {start}"), damaged.as_bytes());
+            }
+        }
+    }
+    assert!(seen > 100, "{seen} counts");
+}
+
+#[test]
+fn clocks_that_run_backwards_change_nothing_that_is_billed() {
+    for name in all().filter(|name| name.ends_with(".jsonl") || name.ends_with(".json")) {
+        let text = text(name);
+        let mut turned = String::new();
+        let mut year = 2_099;
+        let mut rest = &*text;
+        // Each date is a year before the one in front of it; each epoch goes down too.
+        while let Some(at) = rest.find("\"20").filter(|_| year > 1_971) {
+            let (head, tail) = rest.split_at(at);
+            turned.push_str(head);
+            if tail.get(5..6) == Some("-") && tail.get(11..12) == Some("T") {
+                let _ = write!(turned, "\"{year}");
+                year -= 1;
+                rest = &tail[5..];
+            } else {
+                turned.push_str(&tail[..3]);
+                rest = &tail[3..];
+            }
+        }
+        turned.push_str(rest);
+        let mut epoch = 1_999;
+        while let Some(at) = turned.find(":179").filter(|_| epoch > 1_000) {
+            turned.replace_range(at..at + 4, &format!(":{epoch}"));
+            epoch -= 1;
+        }
+        let found = read(name, turned.as_bytes()).unwrap_or_else(|| panic!("{name} is read"));
+        assert_eq!(found.billed, whole(name).billed, "{name}");
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_or_named() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let objects = "{\"a\":".repeat(100_000);
+    for (name, _) in LINES {
+        for line in [&deep, &objects, &format!("{{\"type\":\"message\",\"message\":{deep}}}")] {
+            let damaged = format!("{}{line}\n", text(name));
+            never_in_silence(name, "a deep line", damaged.as_bytes());
+            let found = read(name, damaged.as_bytes()).unwrap_or_else(|| panic!("{name} is read"));
+            assert_eq!(found.totals(), whole(name).totals(), "{name}");
+            assert!(found.notices > whole(name).notices, "{name}: a line is left out in silence");
+        }
+    }
+    for name in DOCUMENTS {
+        let text = text(name);
+        let at = text.find('{').expect("an object") + 1;
+        let damaged = format!("{}\"deep\":{deep},{}", &text[..at], &text[at..]);
+        never_in_silence(name, "a deep field", damaged.as_bytes());
+    }
+}
+
+#[test]
+fn nothing_at_all_is_refused_by_every_format() {
+    for format in FORMATS {
+        let options = ReadOptions { format: Some(format.name.to_owned()) };
+        for nothing in ["", "\n", "\0\0\0", "\u{feff}", "{}", "[]", "null", "x", "{", "[[", "{\"a\":1}\n{}"] {
+            let read = read_as(nothing.as_bytes(), Path::new("memory"), &options);
+            assert_eq!(read, None, "{} of {nothing:?}", format.name);
+        }
+    }
+    let read = ingest::read(&b""[..], Path::new("memory"), &ReadOptions::default());
+    assert_eq!(read.unwrap_err().to_string(), "memory: the file is empty");
+}
+
+#[test]
+fn any_recording_read_as_any_format_is_no_panic() {
+    for name in all() {
+        let bytes = bytes(name);
+        for format in FORMATS {
+            let options = ReadOptions { format: Some(format.name.to_owned()) };
+            read_as(&bytes, &fixture(name), &options);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_grows_is_read_to_its_length_at_opening() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, _) in LINES {
+        let path: PathBuf = folder.path().join("growing.jsonl");
+        fs::write(&path, bytes(name)).expect("writable");
+        let source = ingest::input::open(&path).expect("there");
+        let mut file = fs::OpenOptions::new().append(true).open(&path).expect("there");
+        std::io::Write::write_all(&mut file, &[&bytes(name)[..], b"{\"broken"].concat()).expect("writable");
+        let recordings = ingest::read(source, &path, &ReadOptions::default()).expect("it is read");
+        let requests = recordings.iter().map(|recording| match recording {
+            Recording::Transcript(transcript) => transcript.totals().responses as usize,
+            Recording::Hashed { session, .. } | Recording::Session(session) => session.steps.len(),
+        });
+        assert_eq!(requests.sum::<usize>(), whole(name).requests, "{name}");
+    }
+}
+
+/// A session of one request.
+fn tiny(id: usize, text: &str) -> String {
+    format!(
+        r#"{{"type":"assistant","uuid":"u{id}","sessionId":"s{id}","message":{{"id":"m{id}","model":"claude-opus-5-5","content":[{{"type":"text","text":"{text}"}}],"usage":{{"input_tokens":{},"output_tokens":2}}}}}}"#,
+        id + 1
+    ) + "\n"
+}
+
+#[test]
+fn a_folder_of_ten_thousand_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for id in 0..10_000 {
+        let sub = folder.path().join(format!("{}", id / 500));
+        fs::create_dir_all(&sub).expect("writable");
+        fs::write(sub.join(format!("{id}.jsonl")), tiny(id, "x")).expect("writable");
+    }
+    let found = json(&run(folder.path(), ["inspect", ".", "--format", "json"]), 0);
+    let sessions = found["sessions"].as_array().expect("a list");
+    let tokens = |session: &Value| session["recorded"]["uncached_tokens"].as_u64().expect("a number");
+    assert_eq!(sessions.len(), 10_000);
+    assert_eq!(sessions.iter().map(tokens).sum::<u64>(), 10_000 * 10_001 / 2);
+}
+
+#[test]
+fn a_line_of_100_mb() {
+    let long = "x".repeat(100 << 20);
+    let lines = [tiny(0, "first"), tiny(1, &long), tiny(2, "last")].concat().replace("\"s1\"", "\"s0\"");
+    let lines = lines.replace("\"s2\"", "\"s0\"");
+    let read = ingest::read(lines.as_bytes(), Path::new("memory"), &ReadOptions::default()).expect("read");
+    let Recording::Transcript(transcript) = &read[0] else { panic!("not a conversation") };
+    assert_eq!((transcript.totals().responses, transcript.totals().usage.uncached_tokens), (3, 6));
+    assert!(transcript.notices.is_empty());
+    // In a document it is all the same.
+    let document = text("opencode/session.json").replace("\"go on\"", &format!("\"{long}\""));
+    assert!(document.len() > 100 << 20, "the text is in it");
+    let read = ingest::read(document.as_bytes(), Path::new("memory"), &ReadOptions::default()).expect("read");
+    let Recording::Transcript(transcript) = &read[0] else { panic!("not a conversation") };
+    assert_eq!(transcript.totals().usage, whole("opencode/session.json").billed);
+}
