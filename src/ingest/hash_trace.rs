@@ -7,8 +7,9 @@
 //!
 //! # Divergence from the real API
 //!
-//! Of answers only the number of tokens is known, and nothing of what was read from a cache. Mooncake's last
-//! block of a prompt is a part of one; in kv-cache-tester what is behind the last whole block has no hash.
+//! Of answers only the number of tokens is known, and nothing of what was read from a cache. What is behind the
+//! last whole block of a prompt is sent anew with each: in Mooncake its hash is that of a part, which nobody has
+//! again when the block is full, and in kv-cache-tester it has none.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -55,7 +56,7 @@ pub fn read_mooncake(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Recor
     let mut notices = Vec::new();
     json_lines::for_each_value(source, &mut notices, |number, line, notices| {
         let mut counts = Counts::default();
-        let request = HashedRequest {
+        let mut request = HashedRequest {
             start_ms: line.get("timestamp").and_then(Value::as_i64).filter(|ms| (0..1 << 53).contains(ms)),
             ids: ids(line),
             input_tokens: counts.field(line, "input_length"),
@@ -63,6 +64,8 @@ pub fn read_mooncake(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Recor
             is_human: true,
             duration_ms: 0,
         };
+        let whole = usize::try_from(request.input_tokens / MOONCAKE_BLOCK_TOKENS).unwrap_or(usize::MAX);
+        request.ids.truncate(whole);
         accept(request, counts.is_bad(), number, &mut requests, notices);
     })
     .map_err(|source| Error::Io { path: label.to_owned(), source })?;
@@ -80,18 +83,16 @@ pub fn read_mooncake(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Recor
 /// Puts each request to the conversation that it goes on with.
 fn conversations(requests: Vec<HashedRequest>, stem: &str) -> Vec<HashedSession> {
     // What all begin with tells nothing of where one belongs.
-    let common = |a: usize, r: &HashedRequest| {
-        requests[0].ids.iter().zip(&r.ids).take(a).take_while(|(a, b)| a == b).count()
-    };
-    let common = requests.iter().fold(usize::MAX, common);
+    let mut lists = requests.iter().map(|r| r.ids.as_slice()).filter(|ids| !ids.is_empty());
+    let first = lists.next().unwrap_or_default();
+    let common = lists.map(|ids| ids.iter().zip(first).take_while(|(a, b)| a == b).count());
+    let common = common.min().unwrap_or(0);
     let mut sessions: Vec<HashedSession> = Vec::new();
-    // Of each last whole block, the session that ends there; and of each session, that block.
+    // Of each last block, the session that ends there; and of each session, that block.
     let mut by_end: BTreeMap<u64, usize> = BTreeMap::new();
     let mut end_of: Vec<Option<u64>> = Vec::new();
     for request in requests {
-        let whole = usize::try_from(request.input_tokens / MOONCAKE_BLOCK_TOKENS).unwrap_or(usize::MAX);
-        let whole = &request.ids[..whole.min(request.ids.len())];
-        let known = whole.iter().rev().find_map(|id| by_end.get(id).copied());
+        let known = request.ids.iter().rev().find_map(|id| by_end.get(id).copied());
         let index = known.unwrap_or(sessions.len());
         if known.is_none() {
             sessions.push(HashedSession { id: format!("{stem}-{}", index + 1), ..HashedSession::default() });
@@ -100,7 +101,7 @@ fn conversations(requests: Vec<HashedRequest>, stem: &str) -> Vec<HashedSession>
         if let Some(old) = end_of[index] {
             by_end.remove(&old);
         }
-        end_of[index] = whole.get(common..).and_then(<[u64]>::last).copied();
+        end_of[index] = request.ids.get(common..).and_then(<[u64]>::last).copied();
         if let Some(last) = end_of[index] {
             by_end.insert(last, index);
         }

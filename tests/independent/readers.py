@@ -13,6 +13,7 @@ import pathlib
 import sqlite3
 import subprocess
 import sys
+import zipfile
 
 FIELDS = ["requests", "with usage", "tool calls", "uncached", "read", "write 5m", "write 1h", "output", "compactions"]
 
@@ -240,9 +241,121 @@ def kv_traces(path, count):
             count.request()
 
 
+def completion(usage):
+    """Usage in the dialect of OpenAI's chat completions: the prompt includes what is cached."""
+    usage = obj(usage)
+    details = obj(usage.get("prompt_tokens_details"))
+    read = max(details.get("cached_tokens") or 0, usage.get("cache_read_input_tokens") or 0)
+    written = usage.get("cache_creation_input_tokens") or 0
+    prompt = usage.get("prompt_tokens") or 0
+    return (prompt - read - written, read, written, 0, usage.get("completion_tokens") or 0)
+
+
+def openhands(path, count):
+    for value in objects(path):
+        for run in value if isinstance(value, list) and "history" in obj(value[0]) else [value]:
+            stated = {u["response_id"]: u for u in obj(obj(run).get("metrics")).get("token_usages", [])}
+            seen = set()
+            for event in run["history"] if isinstance(run, dict) else run:
+                metadata = obj(obj(event).get("tool_call_metadata"))
+                response = obj(metadata.get("model_response"))
+                if not response or "action" not in event:
+                    continue
+                count["tool calls"] += 1
+                if response["id"] in seen:
+                    continue
+                seen.add(response["id"])
+                usage = stated.get(response["id"])
+                if usage:
+                    read, written = usage["cache_read_tokens"], usage["cache_write_tokens"]
+                    count.request((usage["prompt_tokens"] - read - written, read, written, 0, usage["completion_tokens"]))
+                else:
+                    count.request(completion(response.get("usage")))
+
+
+def messages(usage):
+    """Usage in Anthropic's dialect: what is cached comes on top."""
+    life = obj(usage.get("cache_creation"))
+    hour = life.get("ephemeral_1h_input_tokens", 0)
+    written = usage.get("cache_creation_input_tokens") or 0
+    return (usage.get("input_tokens", 0), usage.get("cache_read_input_tokens") or 0, written - hour, hour, usage.get("output_tokens", 0))
+
+
+def streamed(text):
+    """Usage and number of tool calls of an answer that came in events."""
+    usage, calls = {}, 0
+    for line in text.splitlines():
+        if line.startswith("data: {"):
+            event = obj(json.loads(line[6:]))
+            usage.update({k: v for k, v in obj(obj(event.get("message")).get("usage")).items() if v is not None})
+            usage.update({k: v for k, v in obj(event.get("usage")).items() if v is not None})
+            calls += obj(event.get("content_block")).get("type") == "tool_use"
+    return messages(usage), calls
+
+
+def raw_requests(path, count):
+    for value in objects(path):
+        for pair in value if isinstance(value, list) else [value]:
+            if "latency_sec" in pair:
+                response = pair["response"]
+                count.request(completion(response["usage"]))
+                for choice in response["choices"]:
+                    count["tool calls"] += len(obj(choice["message"]).get("tool_calls") or [])
+            elif "/messages" in str(obj(pair.get("request")).get("url")):
+                response = obj(pair.get("response"))
+                usage, calls = streamed(response.get("body_raw") or "")
+                body = obj(response.get("body"))
+                if body:
+                    usage, calls = messages(obj(body.get("usage"))), sum(b["type"] == "tool_use" for b in blocks(body.get("content")))
+                count.request(usage)
+                count["tool calls"] += calls
+
+
+def inspect(path, count):
+    if path.suffix == ".eval":
+        with zipfile.ZipFile(path) as log:
+            samples = [json.loads(log.read(name)) for name in log.namelist() if name.startswith("samples/")]
+    else:
+        samples = objects(path)[0].get("samples") or []
+    for sample in samples:
+        requests = [e["output"] for e in sample.get("events", []) if e["event"] == "model"]
+        for output in requests or [{"choices": [{"message": m}]} for m in sample["messages"] if m["role"] == "assistant"]:
+            u = obj(output.get("usage"))
+            input, out = u.get("input_tokens", 0), u.get("output_tokens", 0)
+            read, written = u.get("input_tokens_cache_read") or 0, u.get("input_tokens_cache_write") or 0
+            # The total tells whether the input includes what is cached.
+            uncached = input - read - written if u.get("total_tokens") == input + out else input
+            count.request((uncached, read, written, 0, out))
+            for choice in output.get("choices", [])[:1]:
+                count["tool calls"] += len(choice["message"].get("tool_calls") or [])
+
+
+def atif(path, count):
+    for trajectory in objects(path):
+        for step in trajectory["steps"]:
+            if step["source"] == "agent" and not step.get("is_copied_context"):
+                m = obj(step.get("metrics"))
+                read = m.get("cached_tokens") or 0
+                count.request(((m.get("prompt_tokens") or 0) - read, read, 0, 0, m.get("completion_tokens") or 0))
+                count["tool calls"] += len(step.get("tool_calls") or [])
+
+
+def otel(path, count):
+    for batch in objects(path):
+        for span in (span for r in batch["resourceSpans"] for scope in r["scopeSpans"] for span in scope["spans"]):
+            a = {x["key"]: next(iter(x["value"].values())) for x in span["attributes"]}
+            is_request = a.get("gen_ai.operation.name") == "chat" or a.get("openinference.span.kind") == "LLM"
+            if is_request:
+                n = lambda *names: next((int(a[name]) for name in names if name in a), 0)
+                input = n("gen_ai.usage.input_tokens", "llm.token_count.prompt")
+                read = n("gen_ai.usage.cache_read.input_tokens", "llm.token_count.prompt_details.cache_read")
+                written = n("gen_ai.usage.cache_creation.input_tokens", "llm.token_count.prompt_details.cache_write")
+                count.request((input - read - written, read, written, 0, n("gen_ai.usage.output_tokens", "llm.token_count.completion")))
+
+
 COUNTERS = {
     f.__name__: f
-    for f in (claude_code, codex, opencode, gemini_cli, pi, swe_agent, mini_swe_agent, copilot_cli, crush, goose, kv_traces)
+    for f in (claude_code, codex, opencode, gemini_cli, pi, swe_agent, mini_swe_agent, copilot_cli, crush, goose, kv_traces, openhands, raw_requests, inspect, atif, otel)
 }
 
 
