@@ -211,12 +211,12 @@ impl Canaries {
         canary
     }
 
-    fn into_value(&mut self, value: &mut Value, field: &str, in_arguments: bool) {
+    fn plant(&mut self, value: &mut Value, field: &str, in_arguments: bool) {
         match value {
             // Documents in a text, as calls have them.
             Value::String(text) if text.starts_with('{') && serde_json::from_str::<Value>(text).is_ok() => {
                 let mut inner: Value = serde_json::from_str(text).expect("just parsed");
-                self.into_value(&mut inner, field, in_arguments || is_arguments(field));
+                self.plant(&mut inner, field, in_arguments || is_arguments(field));
                 *text = inner.to_string();
             }
             Value::String(text) => {
@@ -228,12 +228,12 @@ impl Canaries {
                     *text = format!("{mark}{}", self.canary(text));
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|i| self.into_value(i, field, in_arguments)),
+            Value::Array(items) => items.iter_mut().for_each(|i| self.plant(i, field, in_arguments)),
             Value::Object(fields) => {
                 let inside = in_arguments || is_arguments(field);
                 let old = std::mem::take(fields);
                 for (name, mut item) in old {
-                    self.into_value(&mut item, &name, inside);
+                    self.plant(&mut item, &name, inside);
                     fields.insert(if inside { self.canary(&name) } else { name }, item);
                 }
             }
@@ -259,7 +259,7 @@ fn a_canary_in_every_text_of_a_recording_is_in_no_trace() {
         let mut changed = String::new();
         for value in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
             let Ok(mut value) = value else { break };
-            canaries.into_value(&mut value, "", false);
+            canaries.plant(&mut value, "", false);
             changed.push_str(&value.to_string());
             changed.push('\n');
         }
