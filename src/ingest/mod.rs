@@ -13,6 +13,7 @@ pub mod gemini_cli;
 mod image;
 pub mod input;
 mod json_lines;
+mod money;
 pub mod opencode;
 pub mod pi;
 pub mod swe_agent;
