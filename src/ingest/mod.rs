@@ -9,7 +9,9 @@ pub mod codex;
 mod conversation;
 pub mod dedupe;
 mod document;
+mod exchange;
 pub mod gemini_cli;
+pub mod http;
 mod image;
 pub mod input;
 mod json_lines;
@@ -129,6 +131,38 @@ pub static FORMATS: &[Format] = &[
         extensions: &["traj"],
         recognise: swe_agent::recognise,
         read: |source, label| swe_agent::read(source, label).map(conversations),
+    },
+    Format {
+        name: http::LITELLM,
+        what: "completion logs of LiteLLM, a JSON document for each request",
+        folders: &[],
+        extensions: &["json"],
+        recognise: http::recognise_litellm,
+        read: |source, label| http::read_litellm(source, label).map(conversations),
+    },
+    Format {
+        name: http::CASSETTE,
+        what: "cassette of an HTTP recorder (go-vcr, VCR, vcrpy, nock), YAML or JSON",
+        folders: &[],
+        extensions: &["yaml", "yml", "json"],
+        recognise: http::recognise_cassette,
+        read: |source, label| http::read_cassette(source, label).map(conversations),
+    },
+    Format {
+        name: http::CLAUDE_TRACE,
+        what: "claude-trace log of requests and responses, one pair a line",
+        folders: &[],
+        extensions: &["jsonl"],
+        recognise: http::recognise_claude_trace,
+        read: |source, label| http::read_claude_trace(source, label).map(conversations),
+    },
+    Format {
+        name: http::PAIRS,
+        what: "pairs of request and response bodies: Anthropic Messages, OpenAI Chat or Responses",
+        folders: &[],
+        extensions: &["json", "jsonl"],
+        recognise: http::recognise_pair,
+        read: |source, label| http::read_pairs(source, label).map(conversations),
     },
 ];
 

@@ -125,7 +125,8 @@ fn image_data(block: &Value) -> Option<&str> {
     };
     let inline = block.get("inlineData").filter(|data| text(data, "mimeType").starts_with("image/"));
     let plain = (text(block, "type") == "image").then_some(block);
-    let data = [url, inline.and_then(|i| i.get("data")), plain.and_then(|p| p.get("data"))];
+    let plain = [plain.and_then(|p| p.get("data")), plain.and_then(|p| p.pointer("/source/data"))];
+    let data = [url, inline.and_then(|i| i.get("data")), plain[0], plain[1]];
     data.into_iter().flatten().find_map(Value::as_str)
 }
 
@@ -187,6 +188,7 @@ mod tests {
             json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}),
             json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}),
             json!({"type": "image", "data": "AAAA", "mimeType": "image/png"}),
+            json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}),
         ] {
             let content = user_content(&json!([image]));
             assert!(matches!(&content[..], [Content::Image(i)] if i.base64_chars == 4), "{image}");
