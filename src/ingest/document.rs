@@ -126,7 +126,8 @@ pub fn beginning(head: &[u8]) -> Map<String, Value> {
 /// Names at the left edge of a YAML document.
 fn yaml_fields(head: &[u8]) -> impl Iterator<Item = &str> {
     let lines = head.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
-    let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let is_name =
+        |name: &&str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     lines.filter_map(|line| line.split_once(':')).map(|(name, _)| name).filter(is_name)
 }
 

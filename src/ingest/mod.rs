@@ -3,6 +3,7 @@
 //! [`input`] finds the files, [`read`] sniffs the format of one and reads it, [`dedupe`] leaves out
 //! what several recordings of a corpus have in common.
 
+pub mod atif;
 mod chat;
 pub mod claude_code;
 pub mod codex;
@@ -14,9 +15,12 @@ pub mod gemini_cli;
 pub mod http;
 mod image;
 pub mod input;
+pub mod inspect;
 mod json_lines;
 mod money;
 pub mod opencode;
+pub mod openhands;
+pub mod otel;
 pub mod pi;
 pub mod swe_agent;
 mod time;
@@ -133,8 +137,48 @@ pub static FORMATS: &[Format] = &[
         read: |source, label| swe_agent::read(source, label).map(conversations),
     },
     Format {
+        name: openhands::NAME,
+        what: "OpenHands events: a list, or evaluation output with one conversation a line",
+        folders: &["~/.openhands/sessions"],
+        extensions: &["json", "jsonl"],
+        recognise: openhands::recognise,
+        read: |source, label| openhands::read(source, label).map(conversations),
+    },
+    Format {
+        name: openhands::SDK_NAME,
+        what: "OpenHands SDK conversation, a folder with a JSON document for each event",
+        folders: &["~/.openhands/conversations"],
+        extensions: &["json", "jsonl"],
+        recognise: openhands::recognise_sdk,
+        read: |source, label| openhands::read_sdk(source, label).map(conversations),
+    },
+    Format {
+        name: inspect::NAME,
+        what: "Inspect evaluation log, a JSON document or a zip archive",
+        folders: &[],
+        extensions: &["eval", "json"],
+        recognise: inspect::recognise,
+        read: |source, label| inspect::read(source, label).map(conversations),
+    },
+    Format {
+        name: atif::NAME,
+        what: "ATIF trajectory (Harbor), a JSON document",
+        folders: &[],
+        extensions: &["json"],
+        recognise: atif::recognise,
+        read: |source, label| atif::read(source, label).map(conversations),
+    },
+    Format {
+        name: otel::NAME,
+        what: "OpenTelemetry spans of requests to models, OTLP JSON",
+        folders: &[],
+        extensions: &["json", "jsonl"],
+        recognise: otel::recognise,
+        read: |source, label| otel::read(source, label).map(conversations),
+    },
+    Format {
         name: http::LITELLM,
-        what: "completion logs of LiteLLM, a JSON document for each request",
+        what: "completion logs of LiteLLM, a folder with a JSON document for each request",
         folders: &[],
         extensions: &["json"],
         recognise: http::recognise_litellm,
@@ -166,6 +210,16 @@ pub static FORMATS: &[Format] = &[
     },
 ];
 
+/// Formats whose files hold one request or event each: those of a folder are one recording.
+const GROUPED: &[&str] = &[http::LITELLM, openhands::SDK_NAME];
+
+impl Format {
+    /// Whether all files of a folder are one recording.
+    pub fn is_grouped(&self) -> bool {
+        GROUPED.contains(&self.name)
+    }
+}
+
 fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
     transcripts.into_iter().map(|t| Recording::Transcript(Box::new(t))).collect()
 }
@@ -190,9 +244,9 @@ pub fn read(mut source: impl BufRead, label: &Path, options: &ReadOptions) -> Re
     (format.read)(&mut Cursor::new(head).chain(source), label)
 }
 
-/// Whether `source` begins like a recording.
-pub fn is_known(mut source: impl BufRead) -> bool {
-    sniff(&mut source, Path::new(""), &mut Vec::new()).is_ok()
+/// The format that `source` begins like.
+pub fn known(mut source: impl BufRead) -> Option<&'static Format> {
+    sniff(&mut source, Path::new(""), &mut Vec::new()).ok()
 }
 
 /// The format of that name.

@@ -19,8 +19,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::conversation::{At, Conversation};
-use super::{json_lines, money};
 use super::value::{self, Counts, chars, flag, items, text, time_ms};
+use super::{json_lines, money};
 use crate::transcript::{Content, Entry, EventKind, Notice, Transcript};
 use crate::usage::Usage;
 use crate::{Error, Result};

@@ -107,13 +107,8 @@ mod tests {
         ] {
             let prompt: Vec<Mark> = prompt.iter().map(|identity| mark(*identity)).collect();
             let found = align(&before, &prompt);
-            let found = (
-                found.known,
-                found.fresh_from,
-                found.lost_inside,
-                found.kept_responses,
-                found.lost_behind,
-            );
+            let found =
+                (found.known, found.fresh_from, found.lost_inside, found.kept_responses, found.lost_behind);
             assert_eq!(found, (known, fresh_from, lost_inside, kept, lost_behind), "{prompt:?}");
         }
     }

@@ -7,10 +7,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::align::{Alignment, Known, align};
 use super::{By, Exchange, Mark, Sent};
+use crate::Result;
 use crate::ingest::conversation::{At, Conversation};
 use crate::ingest::value;
 use crate::transcript::{Content, EventKind, Notice, Transcript};
-use crate::{Error, Result};
 
 /// Shortest line that tells where a text comes from.
 const QUOTED_CHARS: usize = 30;
@@ -176,7 +176,8 @@ impl Threads {
         let is_longest = |index: usize| {
             let own = &self.threads[index];
             let rivals = self.threads.iter().enumerate().filter(|(_, other)| other.name == own.name);
-            let longest = rivals.max_by_key(|(i, other)| (other.conversation.responses(), std::cmp::Reverse(*i)));
+            let longest =
+                rivals.max_by_key(|(i, other)| (other.conversation.responses(), std::cmp::Reverse(*i)));
             longest.is_some_and(|(i, _)| i == index)
         };
         let id = |(index, thread)| {
@@ -212,7 +213,10 @@ impl Thread {
     fn calls(&self, exchange: &Exchange) -> bool {
         let is_prompt = |text: &str| {
             text.len() >= QUOTED_CHARS
-                && exchange.prompt.iter().any(|sent| matches!(&sent.content, Content::Text(t) if t.trim() == text))
+                && exchange
+                    .prompt
+                    .iter()
+                    .any(|sent| matches!(&sent.content, Content::Text(t) if t.trim() == text))
         };
         let inputs = self.answer.iter().filter_map(|content| match content {
             Content::ToolUse { input, .. } => serde_json::from_str::<serde_json::Value>(input).ok(),
@@ -255,8 +259,9 @@ impl Thread {
                 let places = &alignment.places;
                 let (kept, put_in): (Vec<_>, Vec<_>) =
                     before.iter().zip(places).partition(|(_, place)| place.is_some());
-                let as_text =
-                    |part: Vec<(&Sent, &Option<usize>)>| part.into_iter().map(|(s, _)| value::as_text(&s.content)).collect();
+                let as_text = |part: Vec<(&Sent, &Option<usize>)>| {
+                    part.into_iter().map(|(s, _)| value::as_text(&s.content)).collect()
+                };
                 self.compacted(at, [as_text(put_in), as_text(kept)], fresh);
             }
             Step::Summarizes(summary) => {

@@ -44,7 +44,8 @@ pub const PAIRS: &str = "request-log";
 /// Whether a line is one of claude-trace.
 pub fn recognise_claude_trace(object: &Map<String, Value>) -> bool {
     let request = object.get("request");
-    request.is_some_and(|r| r.get("url").is_some() && r.get("body").is_some()) && object.contains_key("response")
+    request.is_some_and(|r| r.get("url").is_some() && r.get("body").is_some())
+        && object.contains_key("response")
 }
 
 /// Whether a document begins like a log of `LiteLLM`.
@@ -175,7 +176,8 @@ fn add_pair(number: u64, pair: &Value, threads: &mut Threads, notices: &mut Vec<
     let at = At { line: number, ms: own(request).or_else(|| own(pair)).and_then(|t| moment(&t)) };
     let answer = ["body", "body_raw"].iter().find_map(|name| response.get(*name).filter(|b| !b.is_null()));
     let answer = body(answer.unwrap_or(response));
-    if let Some(mut exchange) = exchange(at, &body(request.get("body").unwrap_or(request)), &answer, notices) {
+    if let Some(mut exchange) = exchange(at, &body(request.get("body").unwrap_or(request)), &answer, notices)
+    {
         exchange.answered_ms = own(response).and_then(|t| moment(&t)).or(exchange.answered_ms);
         exchange.cost_pusd = money::pusd(pair.get("cost")).or(exchange.cost_pusd);
         threads.add(exchange);
@@ -188,7 +190,9 @@ fn add_interaction(number: u64, interaction: &Value, threads: &mut Threads, noti
     let (request, response) = (interaction.get("request"), interaction.get("response"));
     let field = |side: Option<&Value>| side.and_then(|side| side.get("body")).map(body).unwrap_or_default();
     let (sent, answer) = match is_nock {
-        true => (interaction.get("body").map(body).unwrap_or_default(), response.map(body).unwrap_or_default()),
+        true => {
+            (interaction.get("body").map(body).unwrap_or_default(), response.map(body).unwrap_or_default())
+        }
         false => (field(request), field(response)),
     };
     let status = match is_nock {
@@ -269,7 +273,8 @@ fn chat_request(exchange: &mut Exchange, body: &Value) {
 fn chat_answer(message: &Value) -> Vec<Content> {
     let reasoning = ["reasoning", "reasoning_content"].map(|name| text(message, name));
     let reasoning = reasoning.into_iter().find(|text| !text.is_empty());
-    let thinking = |text: &str| Content::Thinking { text: text.to_owned(), signature_chars: 0, redacted: false };
+    let thinking =
+        |text: &str| Content::Thinking { text: text.to_owned(), signature_chars: 0, redacted: false };
     reasoning.map(thinking).into_iter().chain(chat::content(message)).chain(chat::calls(message)).collect()
 }
 

@@ -178,7 +178,9 @@ mod tests {
         let delta = |delta: Value| json!({"id": "g", "choices": [{"delta": delta, "finish_reason": null}]});
         let found = stream(&[
             delta(json!({"content": "a"})),
-            delta(json!({"content": "b", "tool_calls": [{"index": 0, "id": "t", "function": {"name": "n", "arguments": ""}}]})),
+            delta(
+                json!({"content": "b", "tool_calls": [{"index": 0, "id": "t", "function": {"name": "n", "arguments": ""}}]}),
+            ),
             delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]})),
             json!({"id": "g", "model": "m", "choices": [], "usage": {"prompt_tokens": 4}}),
         ]);
@@ -193,7 +195,8 @@ mod tests {
     fn responses_are_in_the_last_event_or_in_the_items_that_were_done() {
         let done = json!({"type": "response.output_item.done", "item": {"type": "message"}});
         let created = json!({"type": "response.created", "response": {"id": "r", "output": []}});
-        let whole = json!({"type": "response.completed", "response": {"id": "r", "output": [{"type": "reasoning"}]}});
+        let whole =
+            json!({"type": "response.completed", "response": {"id": "r", "output": [{"type": "reasoning"}]}});
         assert_eq!(
             stream(&[created.clone(), done.clone(), whole]),
             Some(json!({"id": "r", "output": [{"type": "reasoning"}]}))
