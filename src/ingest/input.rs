@@ -182,7 +182,8 @@ fn gather(folder: &Path) -> Result<Vec<u8>> {
     });
     let state = folder.parent().map(|parent| parent.join(STATE_FILE)).filter(|state| state.is_file());
     let mut bytes = Vec::new();
-    for file in state.iter().chain(&files) {
+    // Last, as the first one is what the format is recognised by.
+    for file in files.iter().chain(&state) {
         let limit = (MAX_LINE_BYTES + 1).saturating_sub(bytes.len()) as u64;
         open(file)?.take(limit).read_to_end(&mut bytes).map_err(fail)?;
         bytes.push(b'\n');

@@ -167,7 +167,11 @@ impl Log {
                 }
                 "assistant" => {
                     let model = Some(text(message, "model")).filter(|m| !m.is_empty()).unwrap_or(model);
-                    conversation.open_response(at, text(message, "id"), model);
+                    let id = match text(message, "id") {
+                        "" => format!("{name}-{}", self.number),
+                        id => id.to_owned(),
+                    };
+                    conversation.open_response(at, &id, model);
                     if let Some(response) = conversation.last_response() {
                         response.content = texts.answer(message);
                     }

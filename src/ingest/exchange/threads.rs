@@ -1,6 +1,7 @@
 //! The conversations of a log.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -33,6 +34,8 @@ struct Thread {
     history: Vec<Known>,
     last_id: String,
     answer: Vec<Content>,
+    /// Of all of its prompts.
+    prompt_tokens: u64,
     /// The thread whose history this one began with, or whose call it answers.
     parent: Option<usize>,
     /// It took over the history of its parent: it may be its summarizer.
@@ -87,7 +90,7 @@ impl Threads {
         // Of equals the one that went on last.
         candidates.min_by_key(|(index, step, alignment)| {
             let is_same_system = self.threads[*index].system() == exchange.system;
-            (*step, !is_same_system, std::cmp::Reverse((alignment.known, *index)))
+            (*step, !is_same_system, Reverse((alignment.known, *index)))
         })
     }
 
@@ -95,23 +98,25 @@ impl Threads {
     fn step(&self, index: usize, exchange: &Exchange, alignment: &Alignment) -> Option<Step> {
         let is_retry = alignment.known == exchange.prompt.len() && alignment.known > 0;
         if alignment.known == 0 || (alignment.kept_responses == 0 && !is_retry) {
-            return self.summary(index, exchange).map(Step::Summarizes);
+            return self.summary(index, exchange, alignment).map(Step::Summarizes);
         }
         if alignment.lost_inside > 0 {
             Some(Step::Compacts)
         } else if alignment.lost_behind == 0 {
             Some(Step::Extends)
         } else {
-            Some(self.summary(index, exchange).map_or(Step::Rewinds, Step::Summarizes))
+            Some(self.summary(index, exchange, alignment).map_or(Step::Rewinds, Step::Summarizes))
         }
     }
 
     /// The block of the prompt that has the last answer of a thread, or of its summarizer, as a text put in.
-    fn summary(&self, index: usize, exchange: &Exchange) -> Option<usize> {
-        let sources = self.threads.iter().enumerate().filter(|(other, thread)| {
+    /// One that was there before is no news.
+    fn summary(&self, index: usize, exchange: &Exchange, alignment: &Alignment) -> Option<usize> {
+        let mut sources = self.threads.iter().enumerate().filter(|(other, thread)| {
             *other == index || (thread.parent == Some(index) && thread.shares_history)
         });
-        sources.into_iter().find_map(|(_, thread)| quoting(&exchange.prompt, &thread.answer))
+        let block = sources.find_map(|(_, thread)| quoting(&exchange.prompt, &thread.answer))?;
+        alignment.places[block].is_none().then_some(block)
     }
 
     fn begin(&mut self, exchange: &Exchange, prompt: &[Mark]) {
@@ -158,7 +163,7 @@ impl Threads {
         let stem = label.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let ids = self.ids(&stem);
         let mut order: Vec<usize> = (0..self.threads.len()).collect();
-        order.sort_by_key(|index| std::cmp::Reverse(self.threads[*index].conversation.responses()));
+        order.sort_by_key(|index| Reverse(self.threads[*index].prompt_tokens));
         let mut transcripts = Vec::new();
         for index in order {
             let thread = std::mem::take(&mut self.threads[index]);
@@ -171,24 +176,28 @@ impl Threads {
         Ok(transcripts)
     }
 
+    /// The longest thread of a conversation has its name, the others a number behind it.
     fn ids(&self, stem: &str) -> Vec<String> {
         let name = |thread: &Thread| thread.name.clone().unwrap_or_else(|| stem.to_owned());
-        let is_longest = |index: usize| {
-            let own = &self.threads[index];
-            let rivals = self.threads.iter().enumerate().filter(|(_, other)| other.name == own.name);
-            let longest =
-                rivals.max_by_key(|(i, other)| (other.conversation.responses(), std::cmp::Reverse(*i)));
-            longest.is_some_and(|(i, _)| i == index)
-        };
+        let mut longest: BTreeMap<String, (u64, Reverse<usize>)> = BTreeMap::new();
+        for (index, thread) in self.threads.iter().enumerate() {
+            let rank = (thread.prompt_tokens, Reverse(index));
+            let most = longest.entry(name(thread)).or_insert(rank);
+            *most = rank.max(*most);
+        }
+        let mut others: BTreeMap<String, usize> = BTreeMap::new();
         let id = |(index, thread)| {
             let name = name(thread);
-            if is_longest(index) { name } else { format!("{name}-{}", index + 1) }
+            if longest.get(&name).is_some_and(|(_, first)| first.0 == index) {
+                return name;
+            }
+            let number = others.entry(name.clone()).or_insert(1);
+            *number += 1;
+            format!("{name}-{number}")
         };
         self.threads.iter().enumerate().map(id).collect()
     }
-}
 
-impl Threads {
     /// Nothing was added.
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
@@ -323,6 +332,7 @@ impl Thread {
             response.output_is_final = exchange.output_is_final && exchange.usage.is_some();
             response.recorded_cost_pusd = exchange.cost_pusd;
         }
+        self.prompt_tokens += exchange.usage.map_or(0, |usage| usage.prompt_tokens());
         self.last_id.clone_from(&exchange.id);
         self.answer.clone_from(&exchange.answer);
     }

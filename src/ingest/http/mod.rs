@@ -7,9 +7,8 @@
 //!
 //! # Divergence from the real API
 //!
-//! Requests that failed were not billed and are left out. Where the log has no request bodies (nock), the
-//! conversations of a file cannot be told apart: they are one session, of answers only. Bodies that are packed
-//! are not read.
+//! Requests that failed were not billed and are left out. Where the log has no request bodies (nock), nothing
+//! tells which requests belong together: each is a session of its own. Bodies that are packed are not read.
 
 mod messages;
 mod responses;
@@ -195,12 +194,10 @@ fn add_interaction(number: u64, interaction: &Value, threads: &mut Threads, noti
         }
         false => (field(request), field(response)),
     };
-    let status = match is_nock {
-        true => interaction.get("status"),
-        false => response.and_then(|r| r.get("status").or_else(|| r.get("code"))),
-    };
-    let code = status.and_then(|status| status.as_u64().or_else(|| status.get("code")?.as_u64()));
-    if code.is_some_and(|code| code >= 400) {
+    // A number, or an object or a text with one beside it.
+    let status = if is_nock { Some(interaction) } else { response };
+    let codes = ["/status", "/status/code", "/code"].map(|path| status?.pointer(path)?.as_u64());
+    if codes.into_iter().flatten().any(|code| code >= 400) {
         return;
     }
     let at = At { line: number, ms: time_ms(interaction.get("recorded_at")) };

@@ -40,6 +40,8 @@ pub(super) fn read(
 struct Open {
     conversation: Conversation,
     kept: Kept,
+    /// Model of the last response.
+    model: String,
     seen: BTreeSet<String>,
     responses: BTreeSet<String>,
 }
@@ -90,6 +92,7 @@ impl Reader {
         }
         let models = [text(answer, "model"), &*billed.model, &*self.model];
         let model = models.into_iter().find(|model| !model.is_empty()).unwrap_or_default();
+        model.clone_into(&mut open.model);
         let message = items(answer, "choices").first().and_then(|choice| choice.get("message"));
         let content = content_of(message.unwrap_or(&Value::Null));
         let total = money::pusd(event.pointer("/llm_metrics/accumulated_cost"));
@@ -140,7 +143,8 @@ impl Reader {
                 };
                 let content = vec![Content::Text(content.to_owned())];
                 open.kept.add(id.to_owned(), &content);
-                open.conversation.open_response(at, &format!("event-{id}"), &self.model);
+                let model = if self.model.is_empty() { &open.model } else { &self.model };
+                open.conversation.open_response(at, &format!("event-{id}"), model);
                 if let Some(response) = open.conversation.last_response() {
                     response.content = content;
                 }

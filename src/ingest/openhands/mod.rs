@@ -36,7 +36,7 @@ pub const SDK_NAME: &str = "openhands-sdk";
 /// Whether the first fields of a document are those of an event, or of a line of an evaluation's output.
 pub fn recognise(object: &Map<String, Value>) -> bool {
     let has = |name: &str| object.contains_key(name);
-    let is_event = has("source") && has("timestamp") && (has("action") || has("observation"));
+    let is_event = has("source") && has("timestamp") && (has("action") || has("observation")) && !has("kind");
     is_event || (has("instance_id") && ["history", "test_result"].iter().all(|name| has(name)))
 }
 
