@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use globset::GlobBuilder;
 use walkdir::WalkDir;
 
-use super::FORMATS;
+use super::{FORMATS, Format};
 use crate::lines::MAX_LINE_BYTES;
 use crate::{Error, Result};
 
@@ -78,10 +78,23 @@ fn recording_of(path: &Path) -> Option<PathBuf> {
     if !is_json(path) {
         return Some(path.to_owned());
     }
-    let Ok(source) = open(path) else { return Some(path.to_owned()) };
+    match open(path) {
+        Ok(source) => {
+            let (_, is_part) = known_part(source)?;
+            let folder = path.parent().filter(|_| is_part);
+            Some(folder.unwrap_or(path).to_owned())
+        }
+        Err(_) => Some(path.to_owned()),
+    }
+}
+
+/// The format that a document begins like, and whether it is a part of what its folder holds: a list is whole
+/// by itself.
+fn known_part(mut source: impl BufRead) -> Option<(&'static Format, bool)> {
+    let head = source.fill_buf().ok()?;
+    let is_list = head.trim_ascii_start().starts_with(b"[");
     let format = super::known(source)?;
-    let folder = path.parent().filter(|_| format.is_grouped());
-    Some(folder.unwrap_or(path).to_owned())
+    Some((format, format.is_grouped() && !is_list))
 }
 
 fn is_json(path: &Path) -> bool {
@@ -177,8 +190,8 @@ fn gather(folder: &Path) -> Result<Vec<u8>> {
     files.sort();
     let mut first: Option<&str> = None;
     files.retain(|file| {
-        let format = open(file).ok().and_then(super::known).filter(|format| format.is_grouped());
-        format.is_some_and(|format| *first.get_or_insert(format.name) == format.name)
+        let part = open(file).ok().and_then(known_part).filter(|(_, is_part)| *is_part);
+        part.is_some_and(|(format, _)| *first.get_or_insert(format.name) == format.name)
     });
     let state = folder.parent().map(|parent| parent.join(STATE_FILE)).filter(|state| state.is_file());
     let mut bytes = Vec::new();

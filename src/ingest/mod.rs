@@ -138,7 +138,7 @@ pub static FORMATS: &[Format] = &[
     },
     Format {
         name: openhands::NAME,
-        what: "OpenHands events: a list, or evaluation output with one conversation a line",
+        what: "OpenHands events: a list, a folder with one a file, or evaluation output with one conversation a line",
         folders: &["~/.openhands/sessions"],
         extensions: &["json", "jsonl"],
         recognise: openhands::recognise,
@@ -211,7 +211,7 @@ pub static FORMATS: &[Format] = &[
 ];
 
 /// Formats whose files hold one request or event each: those of a folder are one recording.
-const GROUPED: &[&str] = &[http::LITELLM, openhands::SDK_NAME];
+const GROUPED: &[&str] = &[http::LITELLM, openhands::NAME, openhands::SDK_NAME];
 
 impl Format {
     /// Whether all files of a folder are one recording.

@@ -59,10 +59,12 @@ pub fn recognise_cassette(object: &Map<String, Value>) -> bool {
     is_nock || object.contains_key("interactions") || object.contains_key("http_interactions")
 }
 
-/// Whether an object is a pair of bodies.
+/// Whether an object is a pair of bodies. Of a document only the beginning may be there, whose last field is
+/// null then.
 pub fn recognise_pair(object: &Map<String, Value>) -> bool {
-    let has = |name: &str| object.get(name).is_some_and(|body| body.is_object() || body.is_string());
-    has("request") && has("response")
+    let is_body = |body: &Value| body.is_object() || body.is_string() || body.is_null();
+    let (request, response) = (object.get("request"), object.get("response"));
+    request.is_some_and(is_body) && response.map_or(request.is_some_and(Value::is_null), is_body)
 }
 
 /// Reads a log of claude-trace, a line at a time.
@@ -127,10 +129,11 @@ pub fn read_cassette(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Trans
     let mut notices = Vec::new();
     let bytes = document::bytes(source, &mut notices)
         .map_err(|source| Error::Io { path: label.to_owned(), source })?;
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let is_json = matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'['));
     let documents = match is_json {
-        true => document::values(&bytes, &mut notices),
-        false => yaml::parse(&String::from_utf8_lossy(&bytes), &mut notices),
+        true => document::values(bytes, &mut notices),
+        false => yaml::parse(&String::from_utf8_lossy(bytes), &mut notices),
     };
     let mut threads = Threads::default();
     for (number, interaction) in (1..).zip(documents.iter().flat_map(interactions)) {

@@ -56,11 +56,12 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
     let mut notices = Vec::new();
     let documents = document::read(source, &mut notices)
         .map_err(|source| Error::Io { path: label.to_owned(), source })?;
-    let stem = label.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = name_of(label);
     let mut conversations = Vec::new();
-    // One event a line is one list.
+    // One event a line, or a file, is one list. Files come by name, where 10 is before 9.
     let is_event = |document: &Value| document.get("source").is_some();
-    let loose: Vec<&Value> = documents.iter().filter(|document| is_event(document)).collect();
+    let mut loose: Vec<&Value> = documents.iter().filter(|document| is_event(document)).collect();
+    loose.sort_by_key(|event| event.get("id").and_then(Value::as_u64));
     if !loose.is_empty() {
         conversations.extend(events::read(&loose, &Value::Null, &stem, &mut notices));
     }
@@ -90,6 +91,12 @@ pub fn read_sdk(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript
         .map_err(|source| Error::Io { path: label.to_owned(), source })?;
     let conversations = sdk::read(&documents, label, &mut notices);
     finish(SDK_NAME, conversations, notices, label)
+}
+
+/// What a conversation is called after: its file, or the folder of its events.
+fn name_of(label: &Path) -> String {
+    let mut names = label.iter().rev().map(|name| Path::new(name).file_stem().unwrap_or(name));
+    names.find(|name| *name != "events").unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Transcripts of the conversations that have a response; an error if none has.

@@ -52,11 +52,7 @@ pub(super) fn read(documents: &[Value], label: &Path, notices: &mut Vec<Notice>)
     }
     let head = &mut reader.conversation.transcript;
     if head.session_id.is_empty() {
-        // The folder of a conversation is called after it, that of its events is not.
-        let names =
-            label.iter().rev().map(|name| Path::new(name).file_stem().unwrap_or(name).to_string_lossy());
-        let name = names.into_iter().find(|name| name != "events").unwrap_or_default();
-        head.session_id = name.into_owned();
+        head.session_id = super::name_of(label);
     }
     let others: Vec<Conversation> = reader.metrics.others(&reader.conversation.transcript).collect();
     std::iter::once(reader.conversation).chain(others).collect()
