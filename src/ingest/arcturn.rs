@@ -20,9 +20,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::conversation::At;
-use super::json_lines;
 use super::tree::{Open, Tree};
 use super::value::{self, Counts, chars, flag, items, text, time_ms};
+use super::{json_lines, money};
 use crate::transcript::{Content, EventKind, Notice, Transcript};
 use crate::usage::Usage;
 use crate::{Error, Result};
@@ -133,6 +133,7 @@ impl Reader {
             response.last_at_ms = at.ms.max(begun);
             response.content = content;
             response.usage = usage;
+            response.recorded_cost_pusd = money::pusd(message.pointer("/usage/costUsd"));
             let stop = text(message, "stopReason");
             response.output_is_final = usage.is_some() && !matches!(stop, "" | "aborted" | "error");
         }

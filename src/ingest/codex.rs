@@ -263,7 +263,7 @@ fn content_of(item: &Value) -> Vec<Content> {
 }
 
 /// Content of an item that the model put out.
-fn output_of(item: &Value) -> Vec<Content> {
+pub(super) fn output_of(item: &Value) -> Vec<Content> {
     let kind = text(item, "type");
     let call = |name: String, input: String| {
         let id = [text(item, "call_id"), text(item, "id")].into_iter().find(|id| !id.is_empty());
@@ -305,7 +305,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// The output of a call: a text, a list of blocks, or an object that says whether it went well.
-fn result(call_id: String, item: &Value) -> Content {
+pub(super) fn result(call_id: String, item: &Value) -> Content {
     let output = item.get("output").or_else(|| item.get("tools")).unwrap_or(&Value::Null);
     let failed = output.get("success").and_then(Value::as_bool) == Some(false);
     let content = if output.is_object() { output.get("content").unwrap_or(output) } else { output };

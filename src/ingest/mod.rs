@@ -5,6 +5,7 @@
 
 pub mod aider;
 pub mod arcturn;
+pub mod atif;
 mod chat;
 pub mod claude_code;
 pub mod cline;
@@ -14,14 +15,20 @@ pub mod copilot_cli;
 pub mod crush;
 pub mod dedupe;
 mod document;
+mod exchange;
 pub mod gemini_cli;
 pub mod goose;
 pub mod hash_trace;
+pub mod http;
 mod image;
 pub mod input;
+pub mod inspect;
 mod json_lines;
+mod money;
 pub mod octo;
 pub mod opencode;
+pub mod openhands;
+pub mod otel;
 pub mod pi;
 mod sqlite;
 pub mod swe_agent;
@@ -223,7 +230,89 @@ pub static FORMATS: &[Format] = &[
         recognise: hash_trace::recognise_kv_cache_tester,
         read: hash_trace::read_kv_cache_tester,
     },
+    Format {
+        name: openhands::NAME,
+        what: "OpenHands events: a list, a folder with one a file, or evaluation output with one conversation a line",
+        folders: &["~/.openhands/sessions"],
+        extensions: &["json", "jsonl"],
+        recognise: openhands::recognise,
+        read: |source, label| openhands::read(source, label).map(conversations),
+    },
+    Format {
+        name: openhands::SDK_NAME,
+        what: "OpenHands SDK conversation, a folder with a JSON document for each event",
+        folders: &["~/.openhands/conversations"],
+        extensions: &["json", "jsonl"],
+        recognise: openhands::recognise_sdk,
+        read: |source, label| openhands::read_sdk(source, label).map(conversations),
+    },
+    Format {
+        name: inspect::NAME,
+        what: "Inspect evaluation log, a JSON document or a zip archive",
+        folders: &[],
+        extensions: &["eval", "json"],
+        recognise: inspect::recognise,
+        read: |source, label| inspect::read(source, label).map(conversations),
+    },
+    Format {
+        name: atif::NAME,
+        what: "ATIF trajectory (Harbor), a JSON document",
+        folders: &[],
+        extensions: &["json"],
+        recognise: atif::recognise,
+        read: |source, label| atif::read(source, label).map(conversations),
+    },
+    Format {
+        name: otel::NAME,
+        what: "OpenTelemetry spans of requests to models, OTLP JSON",
+        folders: &[],
+        extensions: &["json", "jsonl"],
+        recognise: otel::recognise,
+        read: |source, label| otel::read(source, label).map(conversations),
+    },
+    Format {
+        name: http::LITELLM,
+        what: "completion logs of LiteLLM, a folder with a JSON document for each request",
+        folders: &[],
+        extensions: &["json"],
+        recognise: http::recognise_litellm,
+        read: |source, label| http::read_litellm(source, label).map(conversations),
+    },
+    Format {
+        name: http::CASSETTE,
+        what: "cassette of an HTTP recorder (go-vcr, VCR, vcrpy, nock), YAML or JSON",
+        folders: &[],
+        extensions: &["yaml", "yml", "json"],
+        recognise: http::recognise_cassette,
+        read: |source, label| http::read_cassette(source, label).map(conversations),
+    },
+    Format {
+        name: http::CLAUDE_TRACE,
+        what: "claude-trace log of requests and responses, one pair a line",
+        folders: &[],
+        extensions: &["jsonl"],
+        recognise: http::recognise_claude_trace,
+        read: |source, label| http::read_claude_trace(source, label).map(conversations),
+    },
+    Format {
+        name: http::PAIRS,
+        what: "pairs of request and response bodies: Anthropic Messages, OpenAI Chat or Responses",
+        folders: &[],
+        extensions: &["json", "jsonl"],
+        recognise: http::recognise_pair,
+        read: |source, label| http::read_pairs(source, label).map(conversations),
+    },
 ];
+
+/// Formats whose files hold one request or event each: those of a folder are one recording.
+const GROUPED: &[&str] = &[http::LITELLM, openhands::NAME, openhands::SDK_NAME];
+
+impl Format {
+    /// Whether all files of a folder are one recording.
+    pub fn is_grouped(&self) -> bool {
+        GROUPED.contains(&self.name)
+    }
+}
 
 fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
     transcripts.into_iter().map(|t| Recording::Transcript(Box::new(t))).collect()
@@ -249,9 +338,9 @@ pub fn read(mut source: impl BufRead, label: &Path, options: &ReadOptions) -> Re
     (format.read)(&mut Cursor::new(head).chain(source), label)
 }
 
-/// Whether `source`, the file `label`, begins like a recording.
-pub fn is_known(mut source: impl BufRead, label: &Path) -> bool {
-    sniff(&mut source, label, &mut Vec::new()).is_ok()
+/// The format that `source`, the file `label`, begins like.
+pub fn known(mut source: impl BufRead, label: &Path) -> Option<&'static Format> {
+    sniff(&mut source, label, &mut Vec::new()).ok()
 }
 
 /// The format of that name.

@@ -18,9 +18,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::conversation::At;
-use super::json_lines;
 use super::tree::Tree;
 use super::value::{self, Counts, chars, flag, items, text, time_ms};
+use super::{json_lines, money};
 use crate::transcript::{Content, EventKind, Notice, Transcript};
 use crate::usage::Usage;
 use crate::{Error, Result};
@@ -139,6 +139,7 @@ impl Reader {
             response.usage = usage;
             let stop = text(message, "stopReason");
             response.output_is_final = usage.is_some() && !matches!(stop, "" | "aborted" | "error");
+            response.recorded_cost_pusd = money::pusd(message.pointer("/usage/cost/total"));
         }
     }
 

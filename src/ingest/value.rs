@@ -151,7 +151,9 @@ fn image_data(block: &Value) -> Option<&str> {
     };
     let inline = block.get("inlineData").filter(|data| text(data, "mimeType").starts_with("image/"));
     let plain = (text(block, "type") == "image").then_some(block);
-    let data = [url, inline.and_then(|i| i.get("data")), plain.and_then(|p| p.get("data"))];
+    let plain = |path: &str| plain.and_then(|p| p.pointer(path));
+    let data =
+        [url, inline.and_then(|i| i.get("data")), plain("/data"), plain("/source/data"), plain("/image")];
     data.into_iter().flatten().find_map(Value::as_str)
 }
 
@@ -213,6 +215,8 @@ mod tests {
             json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}),
             json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}),
             json!({"type": "image", "data": "AAAA", "mimeType": "image/png"}),
+            json!({"type": "image", "image": "data:image/png;base64,AAAA"}),
+            json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}),
         ] {
             let content = user_content(&json!([image]));
             assert!(matches!(&content[..], [Content::Image(i)] if i.base64_chars == 4), "{image}");

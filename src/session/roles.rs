@@ -54,22 +54,30 @@ impl Role {
 
 type Names = &'static [(Role, &'static [&'static str])];
 
+/// Tools of Claude Code, whoever recorded it.
+const CLAUDE_CODE: Names = &[
+    (Role::Read, &["Read", "NotebookRead", "ReadMcpResourceTool"]),
+    (Role::Shell, &["Bash", "BashOutput", "KillShell", "KillBash", "PowerShell"]),
+    (Role::Edit, &["Edit", "MultiEdit", "NotebookEdit"]),
+    (Role::Write, &["Write"]),
+    (Role::Search, &["Grep", "Glob", "LS", "LSP", "ToolSearch"]),
+    (Role::Web, &["WebFetch", "WebSearch"]),
+    (Role::Todo, &["TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"]),
+    (Role::Plan, &["ExitPlanMode", "EnterPlanMode", "exit_plan_mode"]),
+    (Role::Agent, &["Task", "Agent", "TaskOutput", "AgentOutputTool", "TaskStop", "SendMessage"]),
+];
+
+/// Tools of OpenHands, before and with its SDK.
+const OPENHANDS: Names = &[
+    (Role::Shell, &["execute_ipython_cell"]),
+    (Role::Edit, &["str_replace_editor", "file_editor"]),
+    (Role::Web, &["browser", "browser_use"]),
+    (Role::Todo, &["task_tracker"]),
+];
+
 /// Tool names by recording format; the rows of format "" hold for all.
 const ALIASES: &[(&str, Names)] = &[
-    (
-        "claude-code",
-        &[
-            (Role::Read, &["Read", "NotebookRead", "ReadMcpResourceTool"]),
-            (Role::Shell, &["Bash", "BashOutput", "KillShell", "KillBash", "PowerShell"]),
-            (Role::Edit, &["Edit", "MultiEdit", "NotebookEdit"]),
-            (Role::Write, &["Write"]),
-            (Role::Search, &["Grep", "Glob", "LS", "LSP", "ToolSearch"]),
-            (Role::Web, &["WebFetch", "WebSearch"]),
-            (Role::Todo, &["TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"]),
-            (Role::Plan, &["ExitPlanMode", "EnterPlanMode", "exit_plan_mode"]),
-            (Role::Agent, &["Task", "Agent", "TaskOutput", "AgentOutputTool", "TaskStop", "SendMessage"]),
-        ],
-    ),
+    ("claude-code", CLAUDE_CODE),
     (
         "codex",
         &[
@@ -97,6 +105,10 @@ const ALIASES: &[(&str, Names)] = &[
             (Role::Agent, &["delegate_to_agent", "codebase_investigator"]),
         ],
     ),
+    ("openhands", OPENHANDS),
+    ("openhands-sdk", OPENHANDS),
+    ("claude-trace", CLAUDE_CODE),
+    ("inspect", &[(Role::Shell, &["python"]), (Role::Edit, &["text_editor"])]),
     (
         "copilot-cli",
         &[

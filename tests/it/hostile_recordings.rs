@@ -35,6 +35,10 @@ const LINES: &[(&str, bool)] = &[
     ("copilot-cli/events.jsonl", true),
     ("goose/session.jsonl", true),
     ("hash-trace/mooncake.jsonl", false),
+    ("http/chat.jsonl", true),
+    ("http/claude-trace.jsonl", true),
+    ("openhands/output.jsonl", false),
+    ("otel/openinference.jsonl", true),
 ];
 
 /// Recordings that are one JSON document.
@@ -49,10 +53,31 @@ const DOCUMENTS: &[&str] = &[
     "cline/roo-2/api_conversation_history.json",
     "cline/condensed-3/api_conversation_history.json",
     "hash-trace/kv-cache-tester.json",
+    "atif/claude-code.json",
+    "atif/trajectory.json",
+    "http/nock.json",
+    "http/responses.json",
+    "http/vcr.json",
+    "inspect/log.json",
+    "litellm/model-1772359205.25.json",
+    "openhands/delegate.json",
+    "openhands/events.json",
+    "otel/gen-ai.json",
 ];
 
 /// Others.
-const OTHERS: &[&str] = &["aider/a.aider.chat.history.md", "crush/crush.db", "goose/sessions.db"];
+const OTHERS: &[&str] = &[
+    "aider/a.aider.chat.history.md",
+    "crush/crush.db",
+    "goose/sessions.db",
+    "http/go-vcr.yaml",
+    "inspect/log.eval",
+];
+
+/// Fixtures that hold no text as such.
+fn is_binary(name: &str) -> bool {
+    name.ends_with(".db") || name.ends_with(".eval")
+}
 
 /// What is billed for a request, by the names that formats have for it.
 const COUNTS: &[&str] = &[
@@ -186,13 +211,13 @@ fn every_format_has_a_recording_here() {
         }
     }
     let missing: Vec<&str> = FORMATS.iter().map(|f| f.name).filter(|name| !seen.contains(name)).collect();
-    // Damaged traces are in `hostile_traces`; the other readers of this list bring their own fixtures.
-    assert_eq!(missing, ["ctxsim-trace"], "a format without a hand-made recording");
+    // Damaged traces are in `hostile_traces`, folders of events in `ingest_openhands`.
+    assert_eq!(missing, ["ctxsim-trace", "openhands-sdk"], "a format without a hand-made recording");
 }
 
 #[test]
 fn what_editors_and_other_systems_leave_changes_no_total() {
-    for name in all().filter(|name| !name.ends_with(".db")) {
+    for name in all().filter(|name| !is_binary(name)) {
         let text = text(name);
         let with = |start: &str, text: &str, end: &str| format!("{start}{text}{end}").into_bytes();
         same(name, "carriage returns", &with("", &text.replace('\n', "\r\n"), ""));
@@ -205,7 +230,7 @@ fn what_editors_and_other_systems_leave_changes_no_total() {
 
 #[test]
 fn invalid_utf_8_changes_no_total() {
-    for name in all().filter(|name| !name.ends_with(".db")) {
+    for name in all().filter(|name| !is_binary(name)) {
         let mut damaged = bytes(name);
         // Amid a text: behind the first letter of words that are long enough to be one.
         let text = text(name);
@@ -231,7 +256,7 @@ fn a_recording_that_ends_early_says_so() {
             let is_line_end = cut == 0 || is_between(whole[cut - 1], whole[cut]);
             if name.ends_with(".jsonl") && is_line_end || name.ends_with(".md") {
                 read(name, &whole[..cut]);
-            } else if name.ends_with(".db") {
+            } else if is_binary(name) || name.ends_with(".yaml") {
                 if cut % 97 == 0 {
                     read(name, &whole[..cut]);
                 }

@@ -45,6 +45,29 @@ const RECORDINGS: &[&str] = &[
     "aider/a.aider.chat.history.md",
     "hash-trace/mooncake.jsonl",
     "hash-trace/kv-cache-tester.json",
+    "atif/trajectory.json",
+    "http/chat.jsonl",
+    "http/claude-trace.jsonl",
+    "http/go-vcr.yaml",
+    "http/responses.json",
+    "inspect/log.json",
+    "inspect/log.eval",
+    "openhands/events.json",
+    "openhands/output.jsonl",
+    "otel/gen-ai.json",
+    "otel/openinference.jsonl",
+];
+
+/// Recordings whose own names of fields or kinds are texts that a canary would break; what they become is in the
+/// first test.
+const WITHOUT_CANARIES: &[&str] = &[
+    "http/chat.jsonl",
+    "http/claude-trace.jsonl",
+    "http/responses.json",
+    "otel/gen-ai.json",
+    "otel/openinference.jsonl",
+    "openhands/events.json",
+    "openhands/output.jsonl",
 ];
 
 /// Texts of all traces of `files`, with the names of their files.
@@ -249,10 +272,9 @@ fn is_arguments(field: &str) -> bool {
 #[test]
 fn a_canary_in_every_text_of_a_recording_is_in_no_trace() {
     let mut planted = 0;
-    for name in RECORDINGS
-        .iter()
-        .filter(|name| name.ends_with("json") || name.ends_with("jsonl") || name.ends_with("traj"))
-    {
+    let is_json = |name: &&&str| ["json", "jsonl", "traj"].iter().any(|end| name.ends_with(end));
+    let names = RECORDINGS.iter().filter(|name| !WITHOUT_CANARIES.contains(name));
+    for name in names.filter(is_json) {
         let dir = tempfile::tempdir().expect("a folder");
         let mut canaries = Canaries::new();
         let text = fs::read_to_string(fixture(name)).expect("a fixture");

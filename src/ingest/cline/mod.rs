@@ -218,12 +218,13 @@ impl<'m> Reader<'m> {
         let mut content = content::of_response(message);
         let call_id = format!("xml-{}", index + 1);
         self.open_xml = content::take_xml_call(&mut content, &call_id).map(|tool| (call_id, tool));
-        let usage = request.and_then(|request| self.usage_of(&request));
+        let usage = request.as_ref().and_then(|request| self.usage_of(request));
         if let Some(response) = self.conversation.last_response() {
             response.content = content;
             response.last_at_ms = at.ms.max(started);
             response.usage = usage;
             response.output_is_final = usage.is_some();
+            response.recorded_cost_pusd = request.and_then(|request| request.cost_pusd);
         }
     }
 
@@ -236,6 +237,7 @@ impl<'m> Reader<'m> {
         self.conversation.open_response(at, &id, &model);
         if let Some(response) = self.conversation.last_response() {
             response.usage = Some(usage);
+            response.recorded_cost_pusd = request.cost_pusd;
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::ingest::money;
 use crate::ingest::value::{self, Counts, items, text, time_ms};
 use crate::usage::Usage;
 
@@ -12,6 +13,8 @@ pub struct Request {
     pub number: usize,
     pub at_ms: Option<i64>,
     pub usage: Option<Usage>,
+    /// What it cost, as the client worked it out.
+    pub cost_pusd: Option<u64>,
     /// A count of it was none.
     pub is_bad: bool,
     /// Index of the message that answers it.
@@ -84,7 +87,16 @@ impl Ui {
                 let usage = usage(&said, &mut counts);
                 let (usage, is_bad) = (counts.finish(usage), counts.is_bad());
                 let number = self.requests.len() + 1;
-                self.requests.push(Request { number, at_ms, usage, is_bad, message: 0, history_index });
+                let cost_pusd = money::pusd(said.get("cost"));
+                self.requests.push(Request {
+                    number,
+                    at_ms,
+                    usage,
+                    cost_pusd,
+                    is_bad,
+                    message: 0,
+                    history_index,
+                });
             }
             "condense_context" => {
                 let what = message.get("contextCondense").unwrap_or(&Value::Null);
