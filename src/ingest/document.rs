@@ -116,7 +116,8 @@ pub fn beginning(head: &[u8]) -> Map<String, Value> {
     let head = head.strip_prefix(b"[").unwrap_or(head);
     let mut fields = Map::new();
     // It ends with an error where the head does; what came before is what counts.
-    let _ = Fields(&mut fields).deserialize(&mut serde_json::Deserializer::from_slice(head));
+    let text = String::from_utf8_lossy(head);
+    let _ = Fields(&mut fields).deserialize(&mut serde_json::Deserializer::from_str(&text));
     if head.first().is_some_and(|byte| *byte != b'{') {
         fields.extend(yaml_fields(head).map(|name| (name.to_owned(), Value::Null)));
     }

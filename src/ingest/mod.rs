@@ -370,7 +370,8 @@ fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<
         }
         let line = head[start..].strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head[start..]);
         // Only the first object counts: others may be glued to it.
-        let first = serde_json::Deserializer::from_slice(line).into_iter::<Map<String, Value>>().next();
+        let text = String::from_utf8_lossy(line);
+        let first = serde_json::Deserializer::from_str(&text).into_iter::<Map<String, Value>>().next();
         if let Some(Ok(object)) = first
             && let Some(format) = FORMATS.iter().find(|f| (f.recognise)(&object))
         {

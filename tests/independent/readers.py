@@ -3,13 +3,14 @@
 
     readers.py FOLDER CTXSIM [TABLE]
 
-FOLDER has a folder of recordings per format. Each file is counted twice: here, with nothing but the json and
-sqlite3 modules, and by the program CTXSIM. The rows of both go to TABLE (Markdown; standard output without it),
+FOLDER has a folder of recordings per format. Each file is counted twice: here, with the standard library (and
+PyYAML for cassettes), and by the program CTXSIM. The rows of both go to TABLE (Markdown; standard output without it),
 under names that tell nothing of the recordings. Ends with 1 if any row differs.
 """
 
 import json
 import pathlib
+import re
 import sqlite3
 import subprocess
 import sys
@@ -226,6 +227,11 @@ def goose(path, count):
             count["tool calls"] += sum(b["type"] == "toolRequest" for b in message["content"])
 
 
+def aider(path, count):
+    # Without an answer in any of its chats; one ends with a line of counts.
+    count["requests"] = path.read_text().count("\n> Tokens:")
+
+
 def kv_traces(path, count):
     def requests(holder):
         for request in holder["requests"]:
@@ -259,6 +265,8 @@ def openhands(path, count):
             for event in run["history"] if isinstance(run, dict) else run:
                 metadata = obj(obj(event).get("tool_call_metadata"))
                 response = obj(metadata.get("model_response"))
+                if not metadata and event.get("source") == "agent" and event.get("action") == "message":
+                    count.request()
                 if not response or "action" not in event:
                     continue
                 count["tool calls"] += 1
@@ -281,34 +289,55 @@ def messages(usage):
     return (usage.get("input_tokens", 0), usage.get("cache_read_input_tokens") or 0, written - hour, hour, usage.get("output_tokens", 0))
 
 
-def streamed(text):
-    """Usage and number of tool calls of an answer that came in events."""
-    usage, calls = {}, 0
-    for line in text.splitlines():
-        if line.startswith("data: {"):
-            event = obj(json.loads(line[6:]))
-            usage.update({k: v for k, v in obj(obj(event.get("message")).get("usage")).items() if v is not None})
-            usage.update({k: v for k, v in obj(event.get("usage")).items() if v is not None})
-            calls += obj(event.get("content_block")).get("type") == "tool_use"
-    return messages(usage), calls
+def answer(text):
+    """Usage and number of tool calls of an answer, whole or in events, in any of three dialects."""
+    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")] or [json.loads(text)]
+    usage, calls, dialect = {}, set(), messages
+    for event in map(obj, events):
+        for part in (event, obj(event.get("message")), obj(event.get("response"))):
+            usage.update({k: v for k, v in obj(part.get("usage")).items() if v is not None})
+        started = [obj(event.get("content_block"))]
+        for block in started + blocks(event.get("content")) + blocks(event.get("output")):
+            if block.get("type") in ("tool_use", "function_call"):
+                calls.add(block["id"])
+        for choice in event.get("choices") or []:
+            dialect = completion
+            for call in obj(choice.get("delta") or choice.get("message")).get("tool_calls") or []:
+                if call.get("id"):
+                    calls.add(call["id"])
+        if "response" in (event.get("object"), obj(event.get("response")).get("object")):
+            dialect = responses
+    return dialect(usage), len(calls)
+
+
+def responses(usage):
+    """Usage in the dialect of OpenAI's responses: the input includes what is cached."""
+    read = obj(usage.get("input_tokens_details")).get("cached_tokens") or 0
+    return (usage["input_tokens"] - read, read, 0, 0, usage["output_tokens"])
 
 
 def raw_requests(path, count):
-    for value in objects(path):
-        for pair in value if isinstance(value, list) else [value]:
-            if "latency_sec" in pair:
-                response = pair["response"]
-                count.request(completion(response["usage"]))
-                for choice in response["choices"]:
-                    count["tool calls"] += len(obj(choice["message"]).get("tool_calls") or [])
-            elif "/messages" in str(obj(pair.get("request")).get("url")):
-                response = obj(pair.get("response"))
-                usage, calls = streamed(response.get("body_raw") or "")
-                body = obj(response.get("body"))
-                if body:
-                    usage, calls = messages(obj(body.get("usage"))), sum(b["type"] == "tool_use" for b in blocks(body.get("content")))
-                count.request(usage)
-                count["tool calls"] += calls
+    if path.suffix == ".yaml":
+        import yaml
+
+        values = [yaml.safe_load(path.read_text())["interactions"]]
+    else:
+        values = objects(path)
+    for pair in (pair for value in values for pair in (value if isinstance(value, list) else [value])):
+        if "latency_sec" in pair:
+            text = json.dumps(pair["response"])
+        elif "scope" in pair:
+            text = pair["response"] if "/chat/completions" in pair["path"] else ""
+        else:
+            response = obj(pair["response"])
+            body = response.get("body_raw") or response.get("body") or ""
+            text = body if isinstance(body, str) else json.dumps(body)
+            asked = json.dumps(obj(pair["request"].get("body")).get("messages", [None])[-1]) if "body_raw" in response else ""
+            count["compactions"] += "summary of the conversation" in asked
+        if text:
+            usage, calls = answer(text)
+            count.request(usage)
+            count["tool calls"] += calls
 
 
 def inspect(path, count):
@@ -319,7 +348,9 @@ def inspect(path, count):
         samples = objects(path)[0].get("samples") or []
     for sample in samples:
         requests = [e["output"] for e in sample.get("events", []) if e["event"] == "model"]
-        for output in requests or [{"choices": [{"message": m}]} for m in sample["messages"] if m["role"] == "assistant"]:
+        # Without events there is the last answer, if there is one.
+        last = [sample["output"]] if obj(sample.get("output")).get("usage") else []
+        for output in requests or last:
             u = obj(output.get("usage"))
             input, out = u.get("input_tokens", 0), u.get("output_tokens", 0)
             read, written = u.get("input_tokens_cache_read") or 0, u.get("input_tokens_cache_write") or 0
@@ -333,11 +364,15 @@ def inspect(path, count):
 def atif(path, count):
     for trajectory in objects(path):
         for step in trajectory["steps"]:
+            count["compactions"] += step["source"] == "system" and "context summarization" in step["message"]
             if step["source"] == "agent" and not step.get("is_copied_context"):
                 m = obj(step.get("metrics"))
                 read = m.get("cached_tokens") or 0
                 count.request(((m.get("prompt_tokens") or 0) - read, read, 0, 0, m.get("completion_tokens") or 0))
                 count["tool calls"] += len(step.get("tool_calls") or [])
+
+
+CALL_NAME = r"llm\.output_messages\.\d+\.message\.tool_calls\.\d+\.tool_call\.function\.name"
 
 
 def otel(path, count):
@@ -351,11 +386,14 @@ def otel(path, count):
                 read = n("gen_ai.usage.cache_read.input_tokens", "llm.token_count.prompt_details.cache_read")
                 written = n("gen_ai.usage.cache_creation.input_tokens", "llm.token_count.prompt_details.cache_write")
                 count.request((input - read - written, read, written, 0, n("gen_ai.usage.output_tokens", "llm.token_count.completion")))
+                answer = json.loads(a.get("gen_ai.output.messages", "[]"))
+                count["tool calls"] += sum(p.get("type") == "tool_call" for m in answer for p in m.get("parts", []))
+                count["tool calls"] += sum(bool(re.fullmatch(CALL_NAME, name)) for name in a)
 
 
 COUNTERS = {
     f.__name__: f
-    for f in (claude_code, codex, opencode, gemini_cli, pi, swe_agent, mini_swe_agent, copilot_cli, crush, goose, kv_traces, openhands, raw_requests, inspect, atif, otel)
+    for f in (claude_code, codex, opencode, gemini_cli, pi, swe_agent, mini_swe_agent, copilot_cli, crush, goose, kv_traces, openhands, raw_requests, inspect, atif, otel, aider)
 }
 
 
@@ -385,7 +423,8 @@ def main(folder, program, table=None):
             count = Count()
             COUNTERS[kind.name](path, count)
             said = by_ctxsim(program, path)
-            equal = said == count
+            # A file without a request is refused.
+            equal = said == count or (said is None and not count["requests"])
             if not equal:
                 differ.append(f"{name} ({path.name}): here {dict(count)}, ctxsim {said and dict(said)}")
             rows.append([name, *(f"{count[field]:,}" for field in FIELDS), "yes" if equal else "no"])

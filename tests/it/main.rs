@@ -10,6 +10,7 @@ mod folded;
 mod gate;
 mod hostile_input;
 mod hostile_recordings;
+mod hostile_sizes;
 mod hostile_traces;
 mod ingest_aider;
 mod ingest_arcturn;

@@ -203,6 +203,8 @@ const OF_FORMAT: &[&str] = &[
     "input_types",
     "stop",
     "trigger",
+    "schema_version",
+    "source",
 ];
 
 /// Fields of counts; where they are texts they stay numbers.
