@@ -22,8 +22,8 @@ pub const STDIN: &str = "-";
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Resolves files, folders (searched recursively), globs and `-` to files, sorted and without
-/// doubles. In a folder only names count that end as a known format's do, and of those in `.json` only
-/// recordings; files of which a folder makes one recording count as that folder. A file that is named, or that
+/// doubles. In a folder only names count that end as a known format's do, and of those in `.json` and `.yaml`
+/// only recordings; files of which a folder makes one recording count as that folder. A file that is named, or that
 /// a glob names, counts whatever it is called.
 ///
 /// # Errors
@@ -72,10 +72,13 @@ fn search(folder: &Path, paths: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The recording that a file is, or is a part of: names in `.json` are those of anything, so there the content
-/// must be one of a known format, or unreadable.
+/// Endings that name files of anything.
+const COMMON_EXTENSIONS: &[&str] = &["json", "yaml", "yml"];
+
+/// The recording that a file is, or is a part of: where its name is that of anything, the content must be one
+/// of a known format, or unreadable.
 fn recording_of(path: &Path) -> Option<PathBuf> {
-    if !is_json(path) {
+    if !COMMON_EXTENSIONS.iter().any(|common| has_extension(path, common)) {
         return Some(path.to_owned());
     }
     match open(path) {
@@ -97,8 +100,8 @@ fn known_part(mut source: impl BufRead) -> Option<(&'static Format, bool)> {
     Some((format, format.is_grouped() && !is_list))
 }
 
-fn is_json(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"))
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
 /// Collects what matches the glob `pattern`; folders that match are searched.
@@ -186,7 +189,8 @@ const STATE_FILE: &str = "base_state.json";
 fn gather(folder: &Path) -> Result<Vec<u8>> {
     let fail = |source: io::Error| Error::Io { path: folder.to_owned(), source };
     let entries = std::fs::read_dir(folder).map_err(fail)?.filter_map(io::Result::ok);
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_json(path)).collect();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| has_extension(path, "json")).collect();
     files.sort();
     let mut first: Option<&str> = None;
     files.retain(|file| {
