@@ -14,6 +14,7 @@ mod ingest_atif;
 mod ingest_claude_code;
 mod ingest_codex;
 mod ingest_corpus;
+mod ingest_cost;
 mod ingest_gemini_cli;
 mod ingest_hostile_documents;
 mod ingest_http;
