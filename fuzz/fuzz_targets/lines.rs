@@ -124,7 +124,9 @@ fn codex(draw: &mut Draw<'_>) -> (String, String) {
 
 /// Entries of a tree, any of them twice.
 fn pi(draw: &mut Draw<'_>) -> (String, String) {
-    let mut lines = vec![json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-03-01T10:00:00Z", "cwd": "w"})];
+    let mut lines = vec![
+        json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-03-01T10:00:00Z", "cwd": "w"}),
+    ];
     let mut parent = Value::Null;
     for id in 0..1 + draw.below(MOST_RESPONSES) {
         let prompt = json!({"type": "message", "id": format!("u{id}"), "parentId": parent, "message": {"role": "user", "content": draw.text()}});
@@ -142,7 +144,8 @@ fn pi(draw: &mut Draw<'_>) -> (String, String) {
 
 /// A message is written again whenever it changes; the last version counts.
 fn gemini_cli(draw: &mut Draw<'_>) -> (String, String) {
-    let head = json!({"sessionId": "s", "projectHash": "p", "startTime": "2026-03-01T10:00:00Z", "kind": "main"});
+    let head =
+        json!({"sessionId": "s", "projectHash": "p", "startTime": "2026-03-01T10:00:00Z", "kind": "main"});
     let (mut plain, mut mixed) = (vec![head.clone()], vec![head]);
     for id in 0..1 + draw.below(MOST_RESPONSES) {
         let message = |content: String, output: u8| {

@@ -4,7 +4,6 @@
 //! are theirs in a row. A zip archive is the documents in it in a row.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Component, Path, PathBuf};
@@ -23,9 +22,9 @@ pub const STDIN: &str = "-";
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Resolves files, folders (searched recursively), globs and `-` to files, sorted and without
-/// doubles. In a folder only names count that end as a known format's do, and of those that name files of
-/// anything only recordings; files of which a folder makes one recording count as that folder. A file that is
-/// named, or that a glob names, counts whatever it is called.
+/// doubles. In a folder only names count that end as a known format's do, and of those in `.json`, `.yaml` and
+/// `.db` only recordings; files of which a folder makes one recording count as that folder. A file that is named, or that
+/// a glob names, counts whatever it is called.
 ///
 /// # Errors
 ///
@@ -74,12 +73,12 @@ fn search(folder: &Path, paths: &mut BTreeSet<PathBuf>) {
 }
 
 /// Endings that name files of anything.
-const COMMON_EXTENSIONS: &[&str] = &["json", "db", "yaml", "yml"];
+const COMMON_EXTENSIONS: &[&str] = &["json", "yaml", "yml", "db"];
 
-/// The recording that a file is, or is a part of: where its name is that of anything, the content must be one of a
-/// known format, or unreadable.
+/// The recording that a file is, or is a part of: where its name is that of anything, the content must be one
+/// of a known format, or unreadable.
 fn recording_of(path: &Path) -> Option<PathBuf> {
-    if !has_common_extension(path) {
+    if !COMMON_EXTENSIONS.iter().any(|common| has_extension(path, common)) {
         return Some(path.to_owned());
     }
     match open(path) {
@@ -101,9 +100,8 @@ fn known_part(mut source: impl BufRead, path: &Path) -> Option<(&'static Format,
     Some((format, format.is_grouped() && !is_list))
 }
 
-fn has_common_extension(path: &Path) -> bool {
-    let is_common = |e: &OsStr| COMMON_EXTENSIONS.iter().any(|common| e.eq_ignore_ascii_case(common));
-    path.extension().is_some_and(is_common)
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
 /// Collects what matches the glob `pattern`; folders that match are searched.
@@ -191,10 +189,8 @@ const STATE_FILE: &str = "base_state.json";
 fn gather(folder: &Path) -> Result<Vec<u8>> {
     let fail = |source: io::Error| Error::Io { path: folder.to_owned(), source };
     let entries = std::fs::read_dir(folder).map_err(fail)?.filter_map(io::Result::ok);
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json")))
-        .collect();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| has_extension(path, "json")).collect();
     files.sort();
     let mut first: Option<&str> = None;
     files.retain(|file| {

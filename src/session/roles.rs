@@ -107,6 +107,9 @@ const ALIASES: &[(&str, Names)] = &[
     ),
     ("openhands", OPENHANDS),
     ("openhands-sdk", OPENHANDS),
+    // Written by OpenHands among others.
+    ("litellm", OPENHANDS),
+    ("atif", OPENHANDS),
     ("claude-trace", CLAUDE_CODE),
     ("inspect", &[(Role::Shell, &["python"]), (Role::Edit, &["text_editor"])]),
     (
@@ -224,6 +227,8 @@ mod tests {
     fn names_common_to_all_formats_are_known_everywhere() {
         assert_eq!(Role::of("pi", "read_file"), Role::Read);
         assert_eq!(Role::of("", "apply_patch"), Role::Edit);
+        assert_eq!(Role::of("openhands", "str_replace_editor"), Role::Edit);
+        assert_eq!(Role::of("claude-trace", "KillShell"), Role::Shell);
         assert_eq!(Role::of("claude-code", "Skill"), Role::Other);
     }
 

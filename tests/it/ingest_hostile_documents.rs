@@ -96,7 +96,7 @@ fn a_field_of_another_kind_is_no_panic() {
         let mut paths = Vec::new();
         collect(&document, &mut String::new(), &mut paths);
         for path in &paths {
-            for odd in ["null", "-1", "\"\"", "[]", "{}", "[[[]]]", "1e400"] {
+            for odd in ["-1", "\"\"", "[{}]"] {
                 let mut changed = document.clone();
                 let odd: serde_json::Value = serde_json::from_str(odd).unwrap_or_default();
                 *changed.pointer_mut(path).unwrap() = odd;

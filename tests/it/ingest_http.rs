@@ -211,3 +211,12 @@ fn prompts_without_anything_in_common_are_sessions_apart() {
         read_bytes(text.as_bytes()).unwrap().iter().map(|t| t.session_id.clone()).collect();
     assert_eq!(ids, ["test", "test-2", "test-3"]);
 }
+
+#[test]
+fn a_folder_is_searched_for_cassettes_and_not_for_any_yaml() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("config.yaml"), "name: x\nsteps:\n- run: y\n").unwrap();
+    std::fs::copy(fixture("http/go-vcr.yaml"), dir.path().join("cassette.yml")).unwrap();
+    let found = input::resolve(&[dir.path().to_str().unwrap()]).unwrap();
+    assert_eq!(found, [dir.path().join("cassette.yml")]);
+}

@@ -20,6 +20,7 @@ mod ingest_cline;
 mod ingest_codex;
 mod ingest_copilot_cli;
 mod ingest_corpus;
+mod ingest_cost;
 mod ingest_gemini_cli;
 mod ingest_goose;
 mod ingest_hash_trace;

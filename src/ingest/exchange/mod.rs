@@ -11,7 +11,8 @@
 //! A text of the client that is missing in a later request was left out of it, and the history is taken to go
 //! on. Answers of the model that are in a history and not in the log are plain text there. Whether the
 //! system prompt and the tools are those of the conversation is judged loosely, as both may change within
-//! one: the same system prompt, or at least half of the tools in common.
+//! one: at least half of the tools in common, or of the system prompt where there are no tools. A sub-agent is
+//! linked to its parent by its prompt, which is an argument of a call.
 
 mod align;
 mod threads;

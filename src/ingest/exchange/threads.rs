@@ -212,7 +212,8 @@ impl Thread {
     /// Whether system prompt or tools are those of this thread.
     fn is_like(&self, exchange: &Exchange) -> bool {
         if self.tools.is_empty() || exchange.tools.is_empty() {
-            return self.tools.is_empty() == exchange.tools.is_empty() && self.system() == exchange.system;
+            let are_both_empty = self.tools.is_empty() == exchange.tools.is_empty();
+            return are_both_empty && is_similar(self.system().as_bytes(), exchange.system.as_bytes());
         }
         let common = exchange.tools.iter().filter(|tool| self.tools.contains(&tool.name)).count();
         common * 2 >= self.tools.len().max(exchange.tools.len())
@@ -366,6 +367,14 @@ fn quoting(prompt: &[Sent], answer: &[Content]) -> Option<usize> {
         let quoted = lines.iter().filter(|line| text.contains(**line)).count();
         sent.by != By::Model && quoted * 100 >= lines.len() * QUOTED_PERCENT
     })
+}
+
+/// Whether at least half of the longer text is what both begin or end with: the date in a system prompt may
+/// change.
+fn is_similar(a: &[u8], b: &[u8]) -> bool {
+    let begin = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let end = a[begin..].iter().rev().zip(b[begin..].iter().rev()).take_while(|(a, b)| a == b).count();
+    (begin + end) * 2 >= a.len().max(b.len())
 }
 
 /// All texts inside of a value.

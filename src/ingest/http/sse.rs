@@ -119,7 +119,7 @@ fn as_object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
-    value.as_object_mut().expect("it was made one a line above")
+    value.as_object_mut().expect("it was made one above, so it always is")
 }
 
 fn put(value: &mut Value, name: &str, field: Option<&Value>) {

@@ -175,11 +175,12 @@ impl Reader {
     fn condensation(&mut self, at: At, arguments: &Value) {
         let Some(open) = self.open.last_mut() else { return };
         let number = |name: &str| arguments.get(name).and_then(Value::as_u64);
-        let listed = items(arguments, "forgotten_event_ids");
+        let listed: BTreeSet<String> =
+            items(arguments, "forgotten_event_ids").iter().map(Value::to_string).collect();
         let range = number("forgotten_events_start_id").zip(number("forgotten_events_end_id"));
         let kept = open.kept.forget(|id| {
             let in_range = |(from, to): (u64, u64)| id.parse().is_ok_and(|id: u64| (from..=to).contains(&id));
-            range.is_some_and(in_range) || listed.iter().any(|forgotten| forgotten.to_string() == id)
+            range.is_some_and(in_range) || listed.contains(id)
         });
         let kind = EventKind::Compaction { automatic: true, pre_tokens: None, post_tokens: None };
         open.conversation.event(at, kind);
