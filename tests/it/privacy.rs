@@ -204,6 +204,7 @@ const OF_FORMAT: &[&str] = &[
     "stop",
     "trigger",
     "schema_version",
+    "function_name",
     "source",
 ];
 

@@ -216,7 +216,7 @@ fn body(value: &Value) -> Value {
         Value::Object(object) if object.get("string").is_some_and(Value::is_string) => text(value, "string"),
         other => return other.clone(),
     };
-    serde_json::from_str(inside).ok().or_else(|| sse::answer(inside)).unwrap_or_default()
+    sse::parse(inside).or_else(|| sse::answer(inside)).unwrap_or_default()
 }
 
 /// The request and its answer in whatever dialect they are; `None` if they are of none.

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::value::{items, text};
+use crate::ingest::json_lines::repair;
 
 /// The answer that the events of `stream` add up to; `None` if there is none among them.
 pub fn answer(stream: &str) -> Option<Value> {
     let data = stream.lines().filter_map(|line| line.strip_prefix("data:"));
-    let events: Vec<Value> = data.filter_map(|data| serde_json::from_str(data.trim()).ok()).collect();
+    let events: Vec<Value> = data.filter_map(|data| parse(data.trim())).collect();
     let of_type = |prefix: &str| events.iter().any(|event| text(event, "type").starts_with(prefix));
     if of_type("message_start") {
         Some(messages(&events))
@@ -24,6 +25,11 @@ pub fn answer(stream: &str) -> Option<Value> {
     } else {
         None
     }
+}
+
+/// A document, mended if need be: a count that is none must be seen, and not lose its answer.
+pub fn parse(text: &str) -> Option<Value> {
+    serde_json::from_str(text).or_else(|_| serde_json::from_str(&repair(text))).ok()
 }
 
 /// Anthropic Messages.
