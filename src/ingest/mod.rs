@@ -289,7 +289,7 @@ pub static FORMATS: &[Format] = &[
     Format {
         name: http::CLAUDE_TRACE,
         what: "claude-trace log of requests and responses, one pair a line",
-        folders: &[],
+        folders: &[".claude-trace"],
         extensions: &["jsonl"],
         recognise: http::recognise_claude_trace,
         read: |source, label| http::read_claude_trace(source, label).map(conversations),

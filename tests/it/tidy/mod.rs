@@ -83,6 +83,7 @@ const MAY_NAME_AGENTS: &[(&str, &str)] = &[
     ("src/ingest/gemini_cli.rs", "reads that agent's recordings"),
     ("src/ingest/atif.rs", "a converter of that agent's recordings"),
     ("src/ingest/http/responses.rs", "items of responses are read as in that agent's recordings"),
+    ("src/ingest/openhands/", "reads that agent's recordings"),
     ("src/ingest/mod.rs", "the list of formats"),
     ("src/ingest/arcturn.rs", "reads that agent's recordings"),
     ("src/ingest/octo.rs", "reads that agent's recordings"),
