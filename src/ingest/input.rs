@@ -95,6 +95,10 @@ fn recording_of(path: &Path) -> Option<PathBuf> {
 /// by itself.
 fn known_part(mut source: impl BufRead, path: &Path) -> Option<(&'static Format, bool)> {
     let head = source.fill_buf().ok()?;
+    // Other databases may be of any size and have no lines.
+    if has_extension(path, "db") && !head.starts_with(super::sqlite::MAGIC) {
+        return None;
+    }
     let is_list = head.trim_ascii_start().starts_with(b"[");
     let format = super::known(source, path)?;
     Some((format, format.is_grouped() && !is_list))
