@@ -205,6 +205,8 @@ const OF_FORMAT: &[&str] = &[
     "trigger",
     "schema_version",
     "function_name",
+    "event",
+    "completed",
     "source",
 ];
 
