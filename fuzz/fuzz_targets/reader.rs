@@ -5,7 +5,7 @@
 //! of an input chooses one. Each format has its own corpus:
 //!
 //! ```sh
-//! CTXSIM_FORMAT=pi cargo +nightly fuzz run -s none reader fuzz/corpus/pi fixtures/ingest/pi
+//! CTXSIM_FORMAT=pi cargo +nightly fuzz run -s none reader fuzz/corpus/pi fixtures/ingest
 //! ```
 
 #![no_main]

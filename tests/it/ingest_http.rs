@@ -220,3 +220,12 @@ fn a_folder_is_searched_for_cassettes_and_not_for_any_yaml() {
     let found = input::resolve(&[dir.path().to_str().unwrap()]).unwrap();
     assert_eq!(found, [dir.path().join("cassette.yml")]);
 }
+
+#[test]
+fn an_answer_that_cannot_be_read_is_named() {
+    let good = pair("a", "p", r#"{"input_tokens":1,"output_tokens":1}"#);
+    let bad = r#"{"request":{"url":"u","body":{"model":"m","messages":[]}},"response":{"status_code":200,"body":null,"body_raw":"H4sIAAAA"}}"#;
+    let transcript = &read_bytes(format!("{good}\n{bad}").as_bytes()).unwrap()[0];
+    assert_eq!(transcript.totals().responses, 1);
+    assert_eq!(transcript.notices.iter().map(|n| n.line).collect::<Vec<_>>(), [2]);
+}

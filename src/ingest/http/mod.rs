@@ -209,14 +209,15 @@ fn add_interaction(number: u64, interaction: &Value, threads: &mut Threads, noti
     }
 }
 
-/// A body: JSON, or a text that holds it; an answer that was streamed is put together.
+/// A body: JSON, or a text that holds it; an answer that was streamed is put together. A text that is none of
+/// these stays one.
 fn body(value: &Value) -> Value {
     let inside = match value {
         Value::String(inside) => inside,
         Value::Object(object) if object.get("string").is_some_and(Value::is_string) => text(value, "string"),
         other => return other.clone(),
     };
-    sse::parse(inside).or_else(|| sse::answer(inside)).unwrap_or_default()
+    sse::parse(inside).or_else(|| sse::answer(inside)).unwrap_or_else(|| Value::String(inside.to_owned()))
 }
 
 /// The request and its answer in whatever dialect they are; `None` if they are of none.
@@ -241,6 +242,11 @@ fn exchange(at: At, request: &Value, response: &Value, notices: &mut Vec<Notice>
         exchange.output_is_final = response.get("stop_reason").is_some_and(Value::is_string);
         messages::usage(billed, &mut counts)
     } else {
+        let is_asked = request.get("model").is_some();
+        if is_asked && response.as_str().is_some_and(|text| !text.trim().is_empty()) {
+            let reason = "the answer to this request is no JSON and no stream of it; it is left out";
+            notices.push(Notice { line: at.line, reason: reason.to_owned() });
+        }
         return None;
     };
     exchange.bill(usage, &counts, notices);
