@@ -205,6 +205,7 @@ const OF_FORMAT: &[&str] = &[
     "trigger",
     "schema_version",
     "function_name",
+    "function",
     "event",
     "completed",
     "source",
