@@ -2,7 +2,7 @@
 //! (spec/formats.md section 9).
 //!
 //! Each `model` event of a sample is a request with all that was sent; which of them form a session is found by
-//! that ([`super::exchange`]), so solvers, graders and sub-agents are sessions of their own. A sample is
+//! that (`exchange`), so solvers, graders and sub-agents are sessions of their own. A sample is
 //! never the continuation of another. Long texts stand apart as attachments and are put back.
 //!
 //! What input counts include is the provider's own: they include what was read from the cache where input and

@@ -4,7 +4,7 @@
 //! A span with a count of prompt tokens that is no sum over an agent's run is a request. Three conventions of
 //! naming are known: OpenTelemetry's own (`gen_ai.*`, messages as JSON texts or as values), OpenInference
 //! (`llm.*`, messages spread over numbered attributes) and OpenLLMetry (`gen_ai.prompt.N.*`). Each span
-//! holds all that was sent, and sessions are found by that ([`super::exchange`]), within a conversation
+//! holds all that was sent, and sessions are found by that (`exchange`), within a conversation
 //! where the spans name one.
 //!
 //! The prompt count includes what was read from the cache or written to it, unless it is smaller than that.

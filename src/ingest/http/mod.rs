@@ -3,7 +3,7 @@
 //! Four kinds of files hold them: what claude-trace writes, logs of `LiteLLM` (one file a request), cassettes
 //! of HTTP recorders (go-vcr, VCR, vcrpy, nock; YAML or JSON), and plain pairs `{request, response}`. The
 //! bodies are of Anthropic Messages, `OpenAI` Chat Completions or Responses, streamed or not; usage means what
-//! it means there. Which requests form a session is found by what they sent ([`super::exchange`]).
+//! it means there. Which requests form a session is found by what they sent (`exchange`).
 //!
 //! # Divergence from the real API
 //!
