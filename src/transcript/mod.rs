@@ -90,6 +90,17 @@ pub struct Response {
     pub usage: Option<Usage>,
     /// `usage.output_tokens` is a final count (a stop reason is set), not a stream-start snapshot.
     pub output_is_final: bool,
+    /// What is odd about the usage.
+    pub doubts: UsageDoubts,
+}
+
+/// What is odd about a usage that is taken all the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UsageDoubts {
+    /// Cache writes by life do not sum to all cache writes.
+    pub split_differs: bool,
+    /// Lines of the response report different prompts.
+    pub lines_differ: bool,
 }
 
 /// One content block.

@@ -204,6 +204,7 @@ impl Chain {
         for open in &self.responses {
             if let Entry::Response(response) = &mut transcript.entries[open.entry] {
                 response.usage = open.usage.finish();
+                response.doubts = open.usage.doubts();
             }
         }
         place_results(&mut transcript.entries);
