@@ -56,6 +56,8 @@ pub struct Request {
     pub image_tokens: u32,
     /// Tokens that the agent says it cleared before it.
     pub cleared_tokens: u64,
+    /// What the recording says that it cost, in pico-dollars.
+    pub recorded_cost_pusd: Option<u64>,
 }
 
 /// One tool call.
@@ -107,7 +109,7 @@ impl Account {
                 Entry::Event(event) => builder.event(event),
             }
         }
-        builder.finish()
+        builder.finish(transcript.recorded_cost_pusd)
     }
 
     /// Model id of the first request.
@@ -239,6 +241,7 @@ impl Builder {
             new_blocks: pending.new_blocks,
             image_tokens: pending.image_tokens,
             cleared_tokens: pending.cleared_tokens,
+            recorded_cost_pusd: response.recorded_cost_pusd,
         });
     }
 
@@ -268,7 +271,12 @@ impl Builder {
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    fn finish(mut self) -> Account {
+    /// What each request cost goes before what the session cost: copied requests are left out of the one,
+    /// not of the other.
+    fn finish(mut self, session_cost_pusd: Option<u64>) -> Account {
+        let stated: Option<Vec<u64>> = self.account.requests.iter().map(|r| r.recorded_cost_pusd).collect();
+        let cost = stated.map(|costs| costs.iter().sum()).or(session_cost_pusd);
+        self.account.recorded_cost_pusd = cost.filter(|cost| *cost > 0);
         for (request, (start, _)) in self.account.requests.iter_mut().zip(spans(self.times.iter())) {
             request.start_ms = Some(start);
         }

@@ -14,6 +14,7 @@
 pub mod account;
 pub mod detect;
 pub mod judge;
+mod of_session;
 pub mod report;
 pub mod signs;
 

@@ -13,6 +13,7 @@ pub mod gemini_cli;
 mod image;
 pub mod input;
 mod json_lines;
+mod money;
 pub mod opencode;
 pub mod pi;
 pub mod swe_agent;
@@ -46,6 +47,17 @@ pub enum Recording {
 pub struct ReadOptions {
     /// Name of the format (`--input-format`); sniffed where there is none.
     pub format: Option<String>,
+}
+
+/// How much of a recording is wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it.
+    #[default]
+    Full,
+    /// What accounting needs. Texts may be cut short: what is empty stays empty, and the rest keeps its
+    /// beginning. Everything else is as in [`Detail::Full`], and readers that gain nothing leave nothing out.
+    Facts,
 }
 
 /// A format that can be read.
@@ -131,6 +143,13 @@ pub static FORMATS: &[Format] = &[
     },
 ];
 
+/// How a file of a format is read.
+type Reader = fn(&mut dyn BufRead, &Path) -> Result<Vec<Recording>>;
+
+/// Readers that leave texts out, for formats of which people have gigabytes.
+const FACTS: &[(&str, Reader)] =
+    &[(claude_code::NAME, |source, label| claude_code::read_facts(source, label).map(conversations))];
+
 fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
     transcripts.into_iter().map(|t| Recording::Transcript(Box::new(t))).collect()
 }
@@ -146,13 +165,29 @@ const SNIFFED_BYTES: usize = MAX_LINE_BYTES;
 /// # Errors
 ///
 /// If the source cannot be read, is empty, is of no known format, or holds nothing to replay.
-pub fn read(mut source: impl BufRead, label: &Path, options: &ReadOptions) -> Result<Vec<Recording>> {
+pub fn read(source: impl BufRead, label: &Path, options: &ReadOptions) -> Result<Vec<Recording>> {
+    read_detail(source, label, options, Detail::Full)
+}
+
+/// The same with as much of it as is wanted.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_detail(
+    mut source: impl BufRead,
+    label: &Path,
+    options: &ReadOptions,
+    detail: Detail,
+) -> Result<Vec<Recording>> {
     let mut head = Vec::new();
     let format = match &options.format {
         Some(name) => format(name)?,
         None => sniff(&mut source, label, &mut head)?,
     };
-    (format.read)(&mut Cursor::new(head).chain(source), label)
+    let facts = FACTS.iter().find(|(name, _)| detail == Detail::Facts && *name == format.name);
+    let read = facts.map_or(format.read, |(_, read)| *read);
+    read(&mut Cursor::new(head).chain(source), label)
 }
 
 /// Whether `source` begins like a recording.

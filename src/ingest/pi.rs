@@ -19,8 +19,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::conversation::{At, Conversation};
-use super::json_lines;
 use super::value::{self, Counts, chars, flag, items, text, time_ms};
+use super::{json_lines, money};
 use crate::transcript::{Content, Entry, EventKind, Notice, Transcript};
 use crate::usage::Usage;
 use crate::{Error, Result};
@@ -171,6 +171,7 @@ impl Reader {
             response.usage = usage;
             let stop = text(message, "stopReason");
             response.output_is_final = usage.is_some() && !matches!(stop, "" | "aborted" | "error");
+            response.recorded_cost_pusd = money::pusd(message.pointer("/usage/cost/total"));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use crate::audit::{Audit, Break, Finding, SessionAudit};
+use crate::audit::{Audit, Break, Detector, Finding, SessionAudit};
 use crate::cause::Cause;
 use crate::metrics::{Rate, Usd, group_digits};
 
@@ -110,6 +110,13 @@ pub fn misses_csv(audit: &Audit) -> io::Result<Vec<u8>> {
         }
     }
     csv::grid(&grid)
+}
+
+/// What is looked for.
+pub fn detectors(table: &[Detector]) -> Grid {
+    let mut grid = titled(&[("detector", false), ("finds", false)]);
+    grid.rows = table.iter().map(|d| vec![d.name.to_owned(), d.doc.to_owned()]).collect();
+    grid
 }
 
 fn titled(columns: &[(&str, bool)]) -> Grid {

@@ -131,9 +131,10 @@ fn is_zero(n: &u64) -> bool {
 pub fn write(audit: &Audit, recipe: &Recipe, skipped: &[Skipped], interrupted: bool) -> Vec<u8> {
     let body = Body { sessions: audit.sessions.iter().map(session).collect(), total: total(audit) };
     let canonical = serde_json::to_vec(&body).expect("numbers and strings always serialise");
-    let skipped_prices = audit.sessions.iter().filter_map(|s| {
-        Some(SkippedPrice { session: &s.session, model: s.unpriced_model.as_deref()? })
-    });
+    let skipped_prices = audit
+        .sessions
+        .iter()
+        .filter_map(|s| Some(SkippedPrice { session: &s.session, model: s.unpriced_model.as_deref()? }));
     super::json::pretty(&AuditWire {
         format_version: FORMAT_VERSION,
         recipe,
