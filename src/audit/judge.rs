@@ -34,8 +34,9 @@ const SHORT_LIFE_MS: i64 = 300_000;
 const LONG_LIFE_MS: i64 = 3_600_000;
 /// Positions that one breakpoint looks at, itself included.
 const LOOKBACK_POSITIONS: u32 = 20;
-/// A prompt that is smaller by more than this lost something: counts of one prompt vary a little.
-const SHRINK_TOKENS: u64 = 200;
+/// A prompt that is smaller by more than this, and by a hundredth, had something taken out: agents drop
+/// reminders and reasoning all the time.
+const SHRINK_TOKENS: u64 = 1_024;
 /// Requests that read the same while the prompt grows are pinned from this number on.
 pub(super) const PINNED_REQUESTS: usize = 3;
 /// The same prompt within this time was sent before the answer to the first one could begin.
@@ -335,6 +336,10 @@ fn unmarked(series: &Series<'_>, i: usize, seen: &Seen, pin: Pin) -> Cause {
     if pin == Pin::No && is_not_yet_readable(series, i) {
         return Cause::NotYetReadable;
     }
+    if read == 0 && seen.read_tokens > 0 {
+        // Not even what never changes was there, although it had been read before and its life was not over.
+        return Cause::ProviderSide;
+    }
     if pin != Pin::No && read > 0 && read == series.read(0) {
         // Nothing that this session wrote is ever read, only what others share with it.
         return Cause::PrefixSystem;
@@ -342,23 +347,28 @@ fn unmarked(series: &Series<'_>, i: usize, seen: &Seen, pin: Pin) -> Cause {
     if row.verdict.at_floor && seen.floor_recurs {
         return Cause::PrefixUnknown;
     }
-    if prompt + SHRINK_TOKENS < prompt_before {
+    if shrank(series, i) {
         let began_anew = prompt * 2 < prompt_before && series.request(i).signs.any(Signs::PROMPT);
         return if began_anew { Cause::PrefixRewind } else { Cause::PrefixRule };
     }
     if series.request(i).new_blocks >= LOOKBACK_POSITIONS && is_known_entry(series, i) {
         return Cause::Lookback;
     }
-    match read {
-        0 if seen.read_tokens > 0 => Cause::ProviderSide,
-        _ if row.verdict.at_floor || is_known_entry(series, i) => Cause::PrefixUnknown,
-        _ => Cause::Unknown,
+    match row.verdict.at_floor || is_known_entry(series, i) {
+        true => Cause::PrefixUnknown,
+        false => Cause::Unknown,
     }
+}
+
+/// The prompt lost something.
+fn shrank(series: &Series<'_>, i: usize) -> bool {
+    let before = series.prompt(i - 1);
+    series.prompt(i) + SHRINK_TOKENS.max(before / 100) < before
 }
 
 /// Nobody told the vendor what to cache: a prompt that lost something was changed, any other was not.
 fn implicit(series: &Series<'_>, i: usize) -> Cause {
-    match series.prompt(i) + SHRINK_TOKENS < series.prompt(i - 1) {
+    match shrank(series, i) {
         true => Cause::PrefixRule,
         false => Cause::ProviderSide,
     }
@@ -381,11 +391,15 @@ fn is_parallel(series: &Series<'_>, i: usize) -> bool {
     started_before_its_answer || (at_once && series.prompt(i) == series.prompt(i - 1))
 }
 
-/// It read what the request before had read, not what it wrote, and the one after reads on.
+/// It read what the request before had read or should have read, not what that one wrote, and the one after
+/// reads on.
 fn is_not_yet_readable(series: &Series<'_>, i: usize) -> bool {
     let (read, prompt) = (series.read(i), series.prompt(i));
     let reads_on = series.rows.get(i + 1).is_none_or(|next| next.usage.cache_read_tokens > read);
-    read > 0 && read == series.read(i - 1) && prompt > series.prompt(i - 1) && reads_on
+    let older = i.checked_sub(2).map(|j| &series.rows[j].usage);
+    let older = older.map(|usage| usage.cache_read_tokens + usage.cache_write_tokens());
+    let is_older = read == series.read(i - 1) || Some(read) == older;
+    read > 0 && is_older && prompt > series.prompt(i - 1) && reads_on
 }
 
 /// The read ends where an earlier request's read or write ended.

@@ -44,6 +44,8 @@ pub struct Finding {
     pub detector: &'static str,
     /// Numbers of the requests that show it, from 1.
     pub requests: Vec<u32>,
+    /// Tokens that it is about: wasted, or paid again; 0 where it is about none.
+    pub tokens: u64,
     /// One sentence.
     pub detail: String,
 }

@@ -7,7 +7,7 @@ use crate::audit::{Audit, Break, Detector, Finding, SessionAudit};
 use crate::cause::Cause;
 use crate::metrics::{Rate, Usd, group_digits};
 
-use super::grid::{Grid, counted};
+use super::grid::{Grid, counted, short_ids};
 use super::{csv, markdown, table};
 
 /// Breaks shown; all of them are in JSON and CSV.
@@ -28,7 +28,8 @@ pub fn text(audit: &Audit, style: table::TableStyle) -> String {
     let findings = findings(audit);
     if !findings.is_empty() {
         out.push_str("\nFindings\n\n");
-        findings.iter().for_each(|line| _ = writeln!(out, "{}", table::harmless(line)));
+        let lines = findings.iter().map(|line| wrap(&table::harmless(line), style.width));
+        lines.for_each(|line| _ = writeln!(out, "{line}"));
     }
     notes(audit).iter().for_each(|note| _ = writeln!(out, "\n{}", table::harmless(note)));
     out
@@ -195,9 +196,10 @@ fn breaks(audit: &Audit, shown: usize) -> Grid {
     for (i, rank) in [(2, 1), (5, 2), (4, 3)] {
         grid.columns[i].rank = rank;
     }
+    let short = short_ids(audit.sessions.iter().map(|s| s.session.as_str()).collect());
     for (session, b) in audit.worst_breaks().into_iter().take(shown) {
         grid.rows.push(vec![
-            session.session.clone(),
+            short(&session.session),
             b.request.to_string(),
             b.gap_ms.map(span).unwrap_or_default(),
             b.cause.name().to_owned(),
@@ -210,31 +212,25 @@ fn breaks(audit: &Audit, shown: usize) -> Grid {
     grid
 }
 
-/// Findings in words, in the order of sessions; of many the ones with the most requests.
+/// Findings in words, those about the most tokens first.
 fn findings(audit: &Audit) -> Vec<String> {
     let mut all: Vec<(&SessionAudit, &Finding)> =
         audit.sessions.iter().flat_map(|s| s.findings.iter().map(move |f| (s, f))).collect();
+    all.sort_by_key(|(_, finding)| std::cmp::Reverse((finding.tokens, finding.requests.len())));
     let left_out = all.len().saturating_sub(FINDINGS_SHOWN);
-    if left_out > 0 {
-        all.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.requests.len()));
-        all.truncate(FINDINGS_SHOWN);
-    }
+    all.truncate(FINDINGS_SHOWN);
+    let short = short_ids(audit.sessions.iter().map(|s| s.session.as_str()).collect());
     let line = |(session, finding): (&SessionAudit, &Finding)| {
         let named: Vec<String> = finding.requests.iter().take(REQUESTS_SHOWN).map(u32::to_string).collect();
         let more = finding.requests.len().saturating_sub(named.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let noun = if finding.requests.len() == 1 { "request" } else { "requests" };
-        format!(
-            "{} in {}, {noun} {}{more}: {}",
-            finding.detector,
-            session.session,
-            named.join(", "),
-            finding.detail
-        )
+        let (detector, session) = (finding.detector, short(&session.session));
+        format!("{detector} in {session} ({noun} {}{more}): {}", named.join(", "), finding.detail)
     };
     let mut lines: Vec<String> = all.into_iter().map(line).collect();
     if left_out > 0 {
-        lines.push(format!("{left_out} more findings are in --format json"));
+        lines.push(format!("{left_out} more: see --format json"));
     }
     lines
 }
@@ -255,11 +251,30 @@ fn notes(audit: &Audit) -> Vec<String> {
     }
     if audit.total.without_usage > 0 {
         notes.push(format!(
-            "{} without recorded usage are in no sum.",
+            "Without recorded usage, and in no sum: {}.",
             counted(audit.total.without_usage, "request")
         ));
     }
     notes
+}
+
+/// Breaks a line at spaces to fit `width`; what follows is indented.
+fn wrap(line: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return line.to_owned() };
+    let (mut out, mut column) = (String::new(), 0);
+    for word in line.split(' ') {
+        let len = word.chars().count();
+        if column > 0 && column + 1 + len > width {
+            out.push_str("\n    ");
+            column = 4;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += len;
+    }
+    out
 }
 
 fn span(ms: i64) -> String {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Found, counted, dollars, missed, number, numbers, wasted};
 use crate::audit::judge::{PINNED_REQUESTS, Series};
+use crate::cause::Cause;
 
 /// Part of the last prompt that must be missed for a plateau to matter: one in this many.
 const MATTERS: u64 = 5;
@@ -14,7 +15,7 @@ pub(super) fn floor_pin(series: &Series<'_>) -> Vec<Found> {
     for run in series.plateaus() {
         let floor = series.read(run.start);
         let last = run.end - 1;
-        let returns = (0..run.start).any(|i| series.read(i) == floor);
+        let returns = floor > 0 && (0..run.start).any(|i| series.read(i) == floor);
         let rows: Vec<usize> =
             run.clone().filter(|i| series.is_unforced(*i) && series.rows[*i].missed_tokens > 0).collect();
         let is_run = run.len() >= PINNED_REQUESTS || returns;
@@ -23,17 +24,16 @@ pub(super) fn floor_pin(series: &Series<'_>) -> Vec<Found> {
         }
         let (tokens, paid) = missed(series, &rows);
         let detail = format!(
-            "{} in a row read {} tokens while the prompt grew from {} to {}: {} tokens{} were paid again; \
-             something behind the first {} tokens changes with every request, or is never cached",
+            "{} in a row read {} tokens while the prompt grew from {} to {}: {} tokens{} were paid again; {}",
             counted(run.len(), "request"),
             number(floor),
             number(series.prompt(run.start)),
             number(series.prompt(last)),
             number(tokens),
             dollars(paid),
-            number(floor),
+            why(series, &rows),
         );
-        found.push((numbers(series, &rows), detail));
+        found.push(Found { requests: numbers(series, &rows), tokens, detail });
     }
     found
 }
@@ -53,14 +53,26 @@ pub(super) fn saw_tooth(series: &Series<'_>) -> Vec<Found> {
         }
         let (tokens, usd) = wasted(series, &rows);
         let detail = format!(
-            "reads fell back to {} tokens {} times: {} tokens{} were written again; the prompt changes at that \
-             place",
+            "reads fell back to {} tokens {} times: {} tokens{} were paid again; {}",
             number(floor),
             number(rows.len() as u64),
             number(tokens),
             dollars(usd),
+            why(series, &rows),
         );
-        found.push((numbers(series, &rows), detail));
+        found.push(Found { requests: numbers(series, &rows), tokens, detail });
     }
     found
+}
+
+/// What most of the misses have in common.
+fn why(series: &Series<'_>, rows: &[usize]) -> &'static str {
+    let having = |cause: Cause| rows.iter().filter(|i| series.rows[**i].cause == Some(cause)).count() * 2;
+    match rows.len() {
+        n if having(Cause::ProviderSide) > n => {
+            "the recording shows no change: it is the provider, or what is not recorded (tools, system prompt)"
+        }
+        n if having(Cause::PrefixImage) > n => "images come or go each time",
+        _ => "the prompt behind that place changes each time",
+    }
 }

@@ -31,7 +31,7 @@ pub(super) fn avoidable(series: &Series<'_>) -> Vec<Found> {
         number(tokens),
         dollars(usd),
     );
-    vec![(numbers(series, &rows), detail)]
+    vec![Found { requests: numbers(series, &rows), tokens, detail }]
 }
 
 /// Breaks after a pause longer than the life of the entry.
@@ -61,5 +61,5 @@ pub(super) fn expiry(series: &Series<'_>) -> Vec<Found> {
         number(tokens),
         dollars(usd),
     );
-    vec![(numbers(series, &rows), detail)]
+    vec![Found { requests: numbers(series, &rows), tokens, detail }]
 }

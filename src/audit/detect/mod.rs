@@ -22,14 +22,28 @@ pub struct Detector {
     find: fn(&Series<'_>) -> Vec<Found>,
 }
 
-/// What a detector returns: requests and a sentence.
-type Found = (Vec<u32>, String);
+/// What a detector returns.
+struct Found {
+    /// Numbers of requests, from 1.
+    requests: Vec<u32>,
+    /// Tokens that it is about; 0 where it is about none.
+    tokens: u64,
+    /// One sentence.
+    detail: String,
+}
 
 impl Detector {
     /// What it finds in a session.
     pub fn run(&self, series: &Series<'_>) -> Vec<Finding> {
         let found = (self.find)(series).into_iter();
-        found.map(|(requests, detail)| Finding { detector: self.name, requests, detail }).collect()
+        found
+            .map(|f| Finding {
+                detector: self.name,
+                requests: f.requests,
+                tokens: f.tokens,
+                detail: f.detail,
+            })
+            .collect()
     }
 }
 

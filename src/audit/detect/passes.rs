@@ -51,7 +51,7 @@ pub(super) fn economics(series: &Series<'_>) -> Vec<Found> {
         number(worst.saved_tokens),
         number(series.rows[worst.row].missed_tokens),
     );
-    vec![(numbers(series, &rows), detail)]
+    vec![Found { requests: numbers(series, &rows), tokens, detail }]
 }
 
 fn pass(series: &Series<'_>, i: usize) -> Pass {

@@ -33,7 +33,8 @@ pub(super) fn structure(series: &Series<'_>) -> Vec<Found> {
         FlawKind::DoubledCall => format!("{} with an id that is not its own", counted(n, "call")),
     });
     let requests: BTreeSet<u32> = flaws.iter().map(|flaw| number_of(flaw.request)).collect();
-    vec![(requests.into_iter().collect(), words.collect::<Vec<_>>().join(", "))]
+    let detail = words.collect::<Vec<_>>().join(", ");
+    vec![Found { requests: requests.into_iter().collect(), tokens: 0, detail }]
 }
 
 /// What took a result out of the prompt; a compaction, before which request.
@@ -81,7 +82,7 @@ pub(super) fn refetch(series: &Series<'_>) -> Vec<Found> {
         number(again.len() as u64),
         counted(calls.len(), "call"),
     );
-    vec![(requests.into_iter().collect(), detail)]
+    vec![Found { requests: requests.into_iter().collect(), tokens: 0, detail }]
 }
 
 /// Usage that contradicts itself, or is missing where other requests have it.
@@ -102,9 +103,9 @@ pub(super) fn usage(series: &Series<'_>) -> Vec<Found> {
         (missing, "there is no usable usage; nothing is counted"),
     ];
     let worded = checks.into_iter().filter(|(requests, _)| !requests.is_empty());
-    worded
-        .map(|(requests, what)| {
-            (requests.clone(), format!("in {} {what}", counted(requests.len(), "request")))
-        })
-        .collect()
+    let found = |(requests, what): (Vec<u32>, &str)| {
+        let detail = format!("in {} {what}", counted(requests.len(), "request"));
+        Found { requests, tokens: 0, detail }
+    };
+    worded.map(found).collect()
 }

@@ -1,6 +1,6 @@
 //! Writes that paid for nothing.
 
-use super::{Found, counted, dollars, number};
+use super::{Found, counted, dollars, number, numbers};
 use crate::audit::judge::Series;
 
 /// Fewer unread tokens of one request are the usual loose end.
@@ -52,5 +52,5 @@ pub(super) fn never_read(series: &Series<'_>) -> Vec<Found> {
         dollars(rows.iter().map(paid).sum()),
         counted(rows.len(), "request"),
     );
-    vec![(rows.iter().map(|i| series.number(*i)).collect(), detail)]
+    vec![Found { requests: numbers(series, &rows), tokens, detail }]
 }
