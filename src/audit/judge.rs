@@ -138,12 +138,13 @@ impl Series<'_> {
     }
 
     /// Rows whose read is the same as that of the row before, as ranges that begin with the first of
-    /// each run, over which the prompt grows.
+    /// each run, over which the prompt grows. A replaced history ends a run.
     pub fn plateaus(&self) -> Vec<std::ops::Range<usize>> {
         let mut found = Vec::new();
         let mut start = 0;
         for i in 1..=self.rows.len() {
-            if i < self.rows.len() && self.read(i) == self.read(start) {
+            let goes_on = i < self.rows.len() && !self.request(i).signs.any(REPLACED);
+            if goes_on && self.read(i) == self.read(start) {
                 continue;
             }
             if i - start > 1 && self.prompt(i - 1) > self.prompt(start) {
@@ -259,12 +260,16 @@ enum Pin {
 fn pinned(series: &Series<'_>) -> Vec<Pin> {
     let mut pins = vec![Pin::No; series.rows.len()];
     for run in series.plateaus().into_iter().filter(|run| run.len() >= PINNED_REQUESTS) {
-        let replaced = Signs::COMPACTION.with(Signs::CLEARED).with(Signs::REWOUND);
-        let freed = run.end < series.rows.len() && series.request(run.end).signs.any(replaced);
+        let replaced = run.end < series.rows.len() && series.request(run.end).signs.any(REPLACED);
+        let recovers = || (run.end..series.rows.len()).any(|i| series.read(i) > series.read(run.start));
+        let freed = replaced && recovers();
         pins[run].fill(if freed { Pin::FreedByPrompt } else { Pin::Stays });
     }
     pins
 }
+
+/// Marks of a history that is not the one before.
+pub(super) const REPLACED: Signs = Signs::COMPACTION.with(Signs::CLEARED).with(Signs::REWOUND);
 
 /// Causes that a mark in the recording names, in order of precedence.
 const MARKED: &[(Signs, Cause)] = &[

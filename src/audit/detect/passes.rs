@@ -1,7 +1,7 @@
 //! What edits of history saved, against what they cost.
 
 use super::{Found, dollars, missed, number, numbers};
-use crate::audit::judge::Series;
+use crate::audit::judge::{REPLACED, Series};
 use crate::audit::signs::Signs;
 use crate::cause::Cause;
 
@@ -82,7 +82,7 @@ fn prices(series: &Series<'_>, i: usize) -> (u128, u128) {
 
 /// Requests from row `i` on until history is replaced or edited again.
 fn followed(series: &Series<'_>, i: usize) -> u64 {
-    let replaced = Signs::COMPACTION.with(Signs::CLEARED).with(Signs::REWOUND).with(Signs::RESULTS_CLEARED);
+    let replaced = REPLACED.with(Signs::RESULTS_CLEARED);
     let end = (i + 1..series.rows.len())
         .find(|j| series.request(*j).signs.any(replaced) || series.rows[*j].cause == Some(Cause::PrefixRule));
     (end.unwrap_or(series.rows.len()) - i) as u64
