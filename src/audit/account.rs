@@ -1,8 +1,6 @@
 //! What an audit needs of a recording: one row per request, and no text.
 
-#![expect(clippy::disallowed_types, reason = "looked up by id and never walked through")]
-
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -138,7 +136,7 @@ struct Builder {
     /// Unanswered calls of the last response, by id.
     open: Vec<u64>,
     /// The last call of each id, as an index into the calls.
-    call_of: HashMap<u64, usize>,
+    call_of: BTreeMap<u64, usize>,
     /// Some call has a result: this format records them.
     has_results: bool,
 }
@@ -213,9 +211,8 @@ impl Builder {
             match content {
                 Content::Text(text) if text.is_empty() => continue,
                 Content::ToolUse { id, name, input } => {
-                    if !self.call(index, id, name, input) {
-                        pending.flaws.push(FlawKind::DoubledCall);
-                    }
+                    let doubled = !self.call(index, id, name, input);
+                    pending.flaws.extend(doubled.then_some(FlawKind::DoubledCall));
                 }
                 Content::Thinking { signature_chars, .. } => {
                     self.pending.signs.set(Signs::THINKING, true);

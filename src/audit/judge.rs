@@ -224,11 +224,11 @@ fn name(series: &mut Series<'_>) {
     let pinned = pinned(series);
     let floor_visits = (0..series.rows.len()).filter(|i| series.rows[*i].verdict.at_floor).count();
     let mut seen = Seen { floor_recurs: floor_visits >= PINNED_REQUESTS, ..Seen::default() };
-    for i in 0..series.rows.len() {
+    for (i, pin) in pinned.into_iter().enumerate() {
         let row = &series.rows[i];
         let usage = row.usage;
         if row.missed_tokens > 0 || row.verdict.is_break {
-            let cause = cause(series, i, &seen, pinned[i]);
+            let cause = cause(series, i, &seen, pin);
             series.rows[i].cause = Some(cause);
         }
         seen.cached_tokens = seen.cached_tokens.max(usage.cache_read_tokens + usage.cache_write_tokens());
