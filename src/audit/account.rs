@@ -8,7 +8,9 @@ use super::signs::Signs;
 use crate::session::compile::times::{StepTimes, spans};
 use crate::session::roles::Role;
 use crate::tokens::image_tokens;
-use crate::transcript::{Content, Entry, Event, EventKind, Image, Input, Response, ResultPart, Transcript};
+use crate::transcript::{
+    Content, Entry, Event, EventKind, Image, Input, Marker, Response, ResultPart, Transcript,
+};
 use crate::usage::Usage;
 
 /// The facts of one recorded session.
@@ -193,6 +195,8 @@ impl Builder {
                 self.open.clear();
             }
             EventKind::Resumed => pending.signs.set(Signs::RESUMED, true),
+            EventKind::Marker(Marker::SkillLoaded) => pending.signs.set(Signs::SKILL, true),
+            EventKind::Marker(Marker::AwaySummary | Marker::Notification) => {}
         }
     }
 

@@ -280,8 +280,11 @@ const MARKED: &[(Signs, Cause)] = &[
 ];
 
 /// The same, behind the causes that other evidence names.
-const MARKED_LATER: &[(Signs, Cause)] =
-    &[(Signs::RESUMED, Cause::PrefixResume), (Signs::CLEARED.with(Signs::REWOUND), Cause::PrefixRewind)];
+const MARKED_LATER: &[(Signs, Cause)] = &[
+    (Signs::RESUMED, Cause::PrefixResume),
+    (Signs::CLEARED.with(Signs::REWOUND), Cause::PrefixRewind),
+    (Signs::SKILL, Cause::PrefixSkill),
+];
 
 fn cause(series: &Series<'_>, i: usize, seen: &Seen, pin: Pin) -> Cause {
     let row = &series.rows[i];

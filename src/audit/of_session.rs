@@ -3,7 +3,7 @@
 use super::account::{Account, Call, Request};
 use super::signs::Signs;
 use crate::session::roles::Role;
-use crate::session::{BlockKind, DropReason, EventKind, Flags, Session, Step};
+use crate::session::{BlockKind, DropReason, EventKind, Flags, Marks, Session, Step};
 
 impl Account {
     /// The facts of a session. What a trace does not keep is not there: when an answer began, calls and
@@ -64,6 +64,7 @@ fn input_of(session: &Session, step: &Step, answer: Option<&Step>) -> Request {
     signs.set(Signs::INPUT, !input.is_empty());
     signs.set(Signs::PROMPT, step.human_turn);
     signs.set(Signs::IMAGE, image_tokens > 0);
+    signs.set(Signs::SKILL, step.facts.marks.has(Marks::SKILL_LOADED));
     signs.set(Signs::THINKING, answered.clone().any(|i| blocks.kind[i] == BlockKind::Thinking));
     let new_blocks = answered.filter(sent).count() + input.len();
     Request {

@@ -29,6 +29,8 @@ impl Signs {
     pub const SYSTEM: Signs = Signs(1 << 10);
     /// Parameters of the request changed.
     pub const PARAMETERS: Signs = Signs(1 << 11);
+    /// The text of a skill was loaded.
+    pub const SKILL: Signs = Signs(1 << 14);
     /// Writes by life do not sum to all writes.
     pub const SPLIT_DIFFERS: Signs = Signs(1 << 12);
     /// Lines of one response report different prompts.

@@ -176,3 +176,22 @@ fn an_entry_that_could_not_be_read_yet() {
     assert_eq!(causes(&audit), [(3, "not_yet_readable")]);
     assert_eq!(audit.sums.miss(Cause::NotYetReadable).tokens, 900);
 }
+
+#[test]
+fn a_break_behind_a_mark_is_named_by_it() {
+    let session = |line: &str| {
+        let mut log = Log::of([short(16_000, 20_000), short(36_000, 500)]);
+        log.results(r#""done""#);
+        log.line("user", line);
+        log.request(short(16_000, 22_000));
+        log.audit()
+    };
+    let skill = r#""isMeta":true,"message":{"role":"user","content":[{"type":"text","text":"Base directory for this skill: /s"}]}"#;
+    let plain = r#""isMeta":true,"message":{"role":"user","content":[{"type":"text","text":"a reminder"}]}"#;
+    assert_eq!(causes(&session(skill)), [(3, "prefix_skill")]);
+    assert_eq!(causes(&session(plain)), [(3, "prefix_unknown")]);
+    let mut log = Log::of([short(16_000, 20_000), short(36_000, 500)]);
+    log.line("progress", r#""data":{"type":"hook_progress","hookName":"SessionStart:resume"}"#);
+    log.request(short(0, 37_000));
+    assert_eq!(causes(&log.audit()), [(3, "prefix_resume")]);
+}

@@ -30,12 +30,12 @@ pub fn of_assistant(body: Body<'_>, detail: Detail) -> Vec<(Key, Content)> {
     }
 }
 
-/// Whether a text of the user holds `wanted`.
-pub fn user_text_holds(body: &Body<'_>, wanted: &str) -> bool {
+/// Whether a text of the user is `wanted`.
+pub fn any_user_text(body: &Body<'_>, wanted: impl Fn(&str) -> bool) -> bool {
     match body {
         Body::None => false,
-        Body::Text(text) => text.contains(wanted),
-        Body::Blocks(blocks) => blocks.iter().any(|block| block.text.contains(wanted)),
+        Body::Text(text) => wanted(text),
+        Body::Blocks(blocks) => blocks.iter().any(|block| wanted(&block.text)),
     }
 }
 

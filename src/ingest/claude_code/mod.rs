@@ -28,7 +28,7 @@ use serde_json::{Deserializer, Value};
 
 use crate::ingest::time::parse_ms;
 use crate::ingest::{Detail, json_lines};
-use crate::transcript::{Content, EventKind, Notice, Transcript};
+use crate::transcript::{Content, EventKind, Marker, Notice, Transcript};
 use crate::{Error, Result};
 use chain::{At, Chain, Key, key};
 use lenient::Object;
@@ -43,6 +43,9 @@ const SYNTHETIC_MODEL: &str = "<synthetic>";
 
 /// Stands in what the user typed to clear the history.
 const CLEAR_COMMAND: &str = "<command-name>/clear</command-name>";
+
+/// The text of a skill opens with where the skill lies.
+const SKILL_OPENING: &str = "Base directory for this skill";
 
 /// Reads a recording: the session, then its sub-agents in the order of their first line. Transcripts
 /// without a response are left out.
@@ -271,7 +274,8 @@ fn is_made_up(message: &Message<'_>, is_api_error: bool) -> bool {
 
 fn user(chain: &mut Chain, at: At, line: Line<'_>) {
     let Some(message) = line.message.0 else { return };
-    let clears = content::user_text_holds(&message.content, CLEAR_COMMAND);
+    let clears = content::any_user_text(&message.content, |text| text.contains(CLEAR_COMMAND));
+    let loads_skill = content::any_user_text(&message.content, |text| text.starts_with(SKILL_OPENING));
     let content = content::of_user(message.content, chain.detail());
     if line.is_compact_summary.0 {
         chain.summary(at, content);
@@ -280,6 +284,11 @@ fn user(chain: &mut Chain, at: At, line: Line<'_>) {
             chain.event_once(at, EventKind::Cleared);
         }
         let by_client = line.origin.0.is_some_and(|origin| &*origin.kind == "task-notification");
+        if by_client {
+            chain.marker(at, Marker::Notification);
+        } else if line.is_meta.0 && loads_skill {
+            chain.marker(at, Marker::SkillLoaded);
+        }
         chain.input(at, content, line.is_meta.0 || by_client);
     }
 }
@@ -322,6 +331,7 @@ fn system(chain: &mut Chain, at: At, line: Line<'_>) {
             );
         }
         "local_command" if line.content.contains(CLEAR_COMMAND) => chain.event_once(at, EventKind::Cleared),
+        "away_summary" => chain.marker(at, Marker::AwaySummary),
         _ => {}
     }
 }
