@@ -107,14 +107,16 @@ impl RuleState {
     }
 
     fn replace<'p>(&mut self, stub: &StubRule, view: &View<'_>) -> Plan<'p> {
-        let new = std::mem::take(&mut self.pending);
+        let new = &self.pending;
         let saved = std::mem::take(&mut self.pending_saved);
         let mut reported = (new.len() as u64, new.iter().map(|c| c.saved_utf16).sum());
         let saved_utf16 = reported.1;
         let first = new.first().map_or(view.revealed, |c| c.block);
         let stubs = new.iter().map(|c| (c.block, c.size)).collect();
-        if stub.view != EditView::Ledger {
-            self.replaced.extend(new);
+        if stub.view == EditView::Ledger {
+            self.pending.clear();
+        } else {
+            self.replaced.append(&mut self.pending);
             self.replaced_saved += saved;
             self.replaced_saved_utf16 += saved_utf16;
             reported = self.reported();

@@ -7,6 +7,7 @@ mod leave;
 pub mod ledger;
 mod recording;
 pub mod run;
+mod send;
 pub mod summary;
 pub mod wire;
 

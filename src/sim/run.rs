@@ -81,6 +81,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
 ) -> Summary {
     let memory = std::mem::take(&mut scratch.memory);
     let recorder_wants = recorder.wants_events();
+    let has_tool_result_rules = policy.has_tool_result_rules();
     let mut cell = Cell {
         session,
         strategy,
@@ -96,6 +97,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
         markers: std::mem::take(&mut scratch.markers),
         thinking: std::mem::take(&mut scratch.thinking),
         next_event: 0,
+        has_tool_result_rules,
         reads_estimate: strategy.estimate.is_some() && (strategy.uses_estimate() || recorder_wants),
         compactions_are_undone: session.recorded_compactions_undone() > 0,
     };
@@ -124,6 +126,7 @@ struct Cell<'a, 'p, P, R> {
     markers: Vec<Marker>,
     thinking: Vec<u32>,
     next_event: usize,
+    has_tool_result_rules: bool,
     /// Somebody reads the client's estimate, and with it the digits of the usage a client stores.
     reads_estimate: bool,
     compactions_are_undone: bool,
@@ -148,7 +151,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     fn step(&mut self, step: usize) -> Result<(), Stop> {
         self.events_before(step);
-        self.reveal_input(step);
+        self.reveal_to(self.session.steps[step].input.end);
         self.ask_policy(false);
         if let Some(ledger) = &self.ledger {
             let rebuilt = ledger.rebuild(self.session, &self.context);
@@ -156,31 +159,29 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             self.policy.resumed(self.session);
         }
         self.send(step)?;
-        let output = self.session.steps[step].output.clone();
         self.thinking.clear();
+        let output = self.session.steps[step].output.clone();
         let kinds = &self.session.blocks.kind;
         let flags = &self.session.blocks.flags;
         let replayable =
             |b: &u32| kinds[*b as usize] == BlockKind::Thinking && is_replayable(flags[*b as usize]);
-        self.thinking.extend(output.clone().filter(replayable));
-        self.context.reveal(output.clone());
-        self.context.send(output);
+        self.thinking.extend(output.filter(replayable));
         self.provider.answered(&self.thinking);
         Ok(())
     }
 
-    /// New input enters the history; oversized results are shortened before they do.
-    fn reveal_input(&mut self, step: usize) {
-        let input = self.session.steps[step].input.clone();
-        self.context.reveal(input.clone());
-        if self.policy.has_tool_result_rules() {
-            for block in input.clone() {
+    /// The last answer and new input enter the history; oversized results are shortened before they do.
+    fn reveal_to(&mut self, end: u32) {
+        let new = self.context.view().revealed..end;
+        self.context.reveal(new.clone());
+        if self.has_tool_result_rules {
+            for block in new.clone() {
                 if self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
                     self.offload(block);
                 }
             }
         }
-        self.context.send(input);
+        self.context.send(new);
     }
 
     fn offload(&mut self, block: u32) {
@@ -232,9 +233,12 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 self.note(Change::Restore { blocks });
             }
             Plan::Stub(plan) => {
-                let (withheld, elided) = self.context.apply_stubs(&plan)?;
+                let withheld = self.context.apply_stubs(&plan)?;
                 self.log.pass(id, self.session, &plan, withheld);
-                self.note(Change::Pass { elided, withhold: plan.withhold });
+                if self.ledger.is_some() {
+                    let elided = self.context.stubs_of(&plan).collect();
+                    self.note(Change::Pass { elided, withhold: plan.withhold });
+                }
             }
             Plan::Summarize(plan) => {
                 self.context.check_fold(&plan)?;
@@ -301,7 +305,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 }
                 Answer::Rejected(rejection) => {
                     let kind = rejection.kind;
-                    self.log.rejection(rejection);
+                    self.log.rejection(*rejection);
                     self.recover(kind, retried)?;
                     retried = true;
                 }
@@ -319,6 +323,10 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let begin = self.next_event;
         let due = session.events[begin..].iter().take_while(|e| e.before_step as usize <= step).count();
         self.next_event += due;
+        if due == 0 {
+            return;
+        }
+        self.reveal_to(session.steps[step].input.start);
         let events = &session.events[begin..begin + due];
         let resumed = events.iter().any(|e| e.kind == EventKind::Resumed);
         for group in events.chunk_by(|a, b| drop_reason(a).is_some() && drop_reason(a) == drop_reason(b)) {

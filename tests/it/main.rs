@@ -39,4 +39,6 @@ mod sweep;
 mod tidy;
 mod trace;
 mod transcripts;
+mod validate;
+mod validate_figures;
 mod vectors;

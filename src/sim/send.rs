@@ -1,0 +1,71 @@
+//! What the client sends of its history: blocks as recorded, stubs and placeholders in their place, nothing
+//! of what has left.
+
+use std::ops::Range;
+
+use super::context::{Context, Stub};
+use super::wire::Content;
+use crate::cause::Cause;
+use crate::policy::view::{State, View};
+use crate::provider::SentKind;
+
+impl Context<'_> {
+    /// Appends revealed blocks to what is sent.
+    pub fn send(&mut self, range: Range<u32>) {
+        let session = self.view.session;
+        let states = &self.view.states[range.start as usize..range.end as usize];
+        if states.iter().all(|state| *state == State::default()) {
+            self.wire.push_as_recorded(session, range);
+            return;
+        }
+        let mut stubs = self.stubs.partition_point(|s| s.block < range.start);
+        for block in range {
+            let state = self.view.states[block as usize];
+            if state == State::default() {
+                self.wire.push_as_recorded(session, block..block + 1);
+            } else if is_sent(state) {
+                let content = edited_content(&self.view, &self.stubs, &mut stubs, block, state);
+                self.wire.push_edited(session, block, content);
+            }
+        }
+    }
+
+    /// Sends everything from block `first` on anew; blocks may have changed or left, none has come back.
+    pub(super) fn resend_from(&mut self, first: u32, cause: Cause) {
+        let first = first.max(self.view.live_from);
+        let (view, stubs) = (&self.view, &self.stubs);
+        let mut at = stubs.partition_point(|s| s.block < first);
+        self.wire.rewrite_from(first, cause, |block, sent| {
+            let state = view.states[block as usize];
+            // Only results are ever sent as something else.
+            if sent.kind == SentKind::ToolResult {
+                edited_content(view, stubs, &mut at, block, state).put_into(sent);
+            }
+            is_sent(state)
+        });
+    }
+
+    pub(super) fn rebuild_head(&mut self) {
+        self.wire.rebuild_head(&self.prefix, self.view.summary.as_ref());
+        self.send(self.view.live_from..self.view.revealed);
+    }
+}
+
+/// Whether a block in this state is sent at all.
+fn is_sent(state: State) -> bool {
+    !state.has_left() && !state.has(State::WITHHELD)
+}
+
+/// What is sent of a block; `at` is the first stub at or behind it that is known of, and moves on.
+fn edited_content(view: &View<'_>, stubs: &[Stub], at: &mut usize, block: u32, state: State) -> Content {
+    let session = view.session;
+    *at += stubs[*at..].iter().take_while(|s| s.block < block).count();
+    let stored_tokens = view.stored_of(block).map(|s| s.tokens);
+    let stub = stubs.get(*at).filter(|s| s.block == block && state.has(State::ELIDED));
+    match (stub, stored_tokens) {
+        (Some(stub), _) if stub.server => Content::placeholder(session, block, stored_tokens, stub.tokens),
+        (Some(stub), _) => Content::stub(session, block, stub.tokens),
+        (None, Some(tokens)) => Content::stub(session, block, tokens),
+        (None, None) => Content::as_recorded(session, block),
+    }
+}
