@@ -157,8 +157,10 @@ impl Builder {
                 }
                 Content::ToolResult { call_id, parts, .. } => {
                     for part in parts {
-                        if let ResultPart::Image(image) = part {
-                            pending.image(image);
+                        match part {
+                            ResultPart::Image(image) => pending.image(image),
+                            ResultPart::ToolReference(_) => pending.signs.set(Signs::LOADED_TOOLS, true),
+                            ResultPart::Text(_) => {}
                         }
                     }
                     self.has_results = true;

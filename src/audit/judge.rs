@@ -283,6 +283,7 @@ const MARKED: &[(Signs, Cause)] = &[
 const MARKED_LATER: &[(Signs, Cause)] = &[
     (Signs::RESUMED, Cause::PrefixResume),
     (Signs::CLEARED.with(Signs::REWOUND), Cause::PrefixRewind),
+    (Signs::LOADED_TOOLS, Cause::PrefixTools),
     (Signs::SKILL, Cause::PrefixSkill),
 ];
 
@@ -294,7 +295,7 @@ fn cause(series: &Series<'_>, i: usize, seen: &Seen, pin: Pin) -> Cause {
         let minimum = series.model(i).and_then(|model| model.cache).map_or(0, |cache| cache.minimum_tokens);
         return if prompt_before < minimum { Cause::BelowMinimum } else { Cause::ColdStart };
     }
-    if row.verdict.gap_ms.is_some_and(|gap| gap >= row.life_ms) {
+    if is_expired(row) {
         return Cause::TtlExpired;
     }
     let signs = series.request(i).signs;
@@ -315,6 +316,13 @@ fn cause(series: &Series<'_>, i: usize, seen: &Seen, pin: Pin) -> Cause {
         return Cause::PrefixThinking;
     }
     marked(MARKED_LATER).unwrap_or_else(|| unmarked(series, i, seen, pin))
+}
+
+/// The entry's life was over, and most of it was not there.
+fn is_expired(row: &Row) -> bool {
+    let expected = row.verdict.expected_read_tokens.unwrap_or(0);
+    let most_is_there = expected > 0 && row.usage.cache_read_tokens * 10 >= expected * 9;
+    row.verdict.gap_ms.is_some_and(|gap| gap >= row.life_ms) && !(row.verdict.is_break && most_is_there)
 }
 
 /// A human turn on a model that keeps the reasoning of the current turn only, and the turn before had some.

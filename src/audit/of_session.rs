@@ -64,6 +64,7 @@ fn input_of(session: &Session, step: &Step, answer: Option<&Step>) -> Request {
     signs.set(Signs::INPUT, !input.is_empty());
     signs.set(Signs::PROMPT, step.human_turn);
     signs.set(Signs::IMAGE, image_tokens > 0);
+    signs.set(Signs::LOADED_TOOLS, step.facts.loaded_tools > 0);
     signs.set(Signs::SKILL, step.facts.marks.has(Marks::SKILL_LOADED));
     signs.set(Signs::THINKING, answered.clone().any(|i| blocks.kind[i] == BlockKind::Thinking));
     let new_blocks = answered.filter(sent).count() + input.len();

@@ -29,6 +29,8 @@ impl Signs {
     pub const SYSTEM: Signs = Signs(1 << 10);
     /// Parameters of the request changed.
     pub const PARAMETERS: Signs = Signs(1 << 11);
+    /// Tools whose definitions had been deferred were loaded.
+    pub const LOADED_TOOLS: Signs = Signs(1 << 15);
     /// The text of a skill was loaded.
     pub const SKILL: Signs = Signs(1 << 14);
     /// Writes by life do not sum to all writes.

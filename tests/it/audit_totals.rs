@@ -206,7 +206,8 @@ fn stated(path: &Path) -> Option<f64> {
     if let Ok(document) = serde_json::from_str::<Value>(&text) {
         let stats = &document["info"]["model_stats"]["instance_cost"];
         let messages = document["messages"].as_array();
-        let cost = |m: &Value| m["info"]["cost"].as_f64().or_else(|| m["extra"]["cost"].as_f64());
+        const PLACES: [&str; 3] = ["/info/cost", "/extra/cost", "/extra/response/usage/cost"];
+        let cost = |m: &Value| PLACES.iter().find_map(|place| m.pointer(place)?.as_f64());
         let costs = messages.into_iter().flatten().filter_map(cost);
         return stats.as_f64().or_else(|| Some(costs.sum()));
     }
