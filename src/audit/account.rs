@@ -174,7 +174,6 @@ impl Builder {
                 }
                 Content::Thinking { .. } | Content::ToolUse { .. } => continue,
             }
-            pending.signs.set(Signs::INPUT, true);
             pending.new_blocks = pending.new_blocks.saturating_add(1);
         }
     }
@@ -275,11 +274,12 @@ impl Builder {
     }
 
     /// What each request cost goes before what the session cost: copied requests are left out of the one,
-    /// not of the other.
+    /// not of the other. Where some do not say, the session's cost goes before their sum.
     fn finish(mut self, session_cost_pusd: Option<u64>) -> Account {
-        let stated: Option<Vec<u64>> = self.account.requests.iter().map(|r| r.recorded_cost_pusd).collect();
-        let cost = stated.map(|costs| costs.iter().sum()).or(session_cost_pusd);
-        self.account.recorded_cost_pusd = cost.filter(|cost| *cost > 0);
+        let stated = || self.account.requests.iter().map(|request| request.recorded_cost_pusd);
+        let sum = stated().flatten().sum();
+        let of_session = session_cost_pusd.filter(|_| stated().any(|cost| cost.is_none()));
+        self.account.recorded_cost_pusd = Some(of_session.unwrap_or(sum)).filter(|cost| *cost > 0);
         for (request, (start, _)) in self.account.requests.iter_mut().zip(spans(self.times.iter())) {
             request.start_ms = Some(start);
         }

@@ -61,7 +61,6 @@ fn input_of(session: &Session, step: &Step, answer: Option<&Step>) -> Request {
             }
         }
     }
-    signs.set(Signs::INPUT, !input.is_empty());
     signs.set(Signs::PROMPT, step.human_turn);
     signs.set(Signs::IMAGE, image_tokens > 0);
     signs.set(Signs::LOADED_TOOLS, step.facts.loaded_tools > 0);

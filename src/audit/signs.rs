@@ -5,38 +5,36 @@
 pub struct Signs(u16);
 
 impl Signs {
-    /// Something was sent that the request before did not send.
-    pub const INPUT: Signs = Signs(1);
     /// The user wrote something.
-    pub const PROMPT: Signs = Signs(1 << 1);
+    pub const PROMPT: Signs = Signs(1);
     /// An image came in.
-    pub const IMAGE: Signs = Signs(1 << 2);
+    pub const IMAGE: Signs = Signs(1 << 1);
     /// The answer before holds reasoning.
-    pub const THINKING: Signs = Signs(1 << 3);
+    pub const THINKING: Signs = Signs(1 << 2);
     /// The agent compacted.
-    pub const COMPACTION: Signs = Signs(1 << 4);
+    pub const COMPACTION: Signs = Signs(1 << 3);
     /// The agent cleared results in place.
-    pub const RESULTS_CLEARED: Signs = Signs(1 << 5);
+    pub const RESULTS_CLEARED: Signs = Signs(1 << 4);
     /// The user cleared the history.
-    pub const CLEARED: Signs = Signs(1 << 6);
+    pub const CLEARED: Signs = Signs(1 << 5);
     /// The user went back.
-    pub const REWOUND: Signs = Signs(1 << 7);
+    pub const REWOUND: Signs = Signs(1 << 6);
     /// The session was resumed.
-    pub const RESUMED: Signs = Signs(1 << 8);
+    pub const RESUMED: Signs = Signs(1 << 7);
     /// The tool definitions changed.
-    pub const TOOLS: Signs = Signs(1 << 9);
+    pub const TOOLS: Signs = Signs(1 << 8);
     /// The system prompt changed.
-    pub const SYSTEM: Signs = Signs(1 << 10);
+    pub const SYSTEM: Signs = Signs(1 << 9);
     /// Parameters of the request changed.
-    pub const PARAMETERS: Signs = Signs(1 << 11);
+    pub const PARAMETERS: Signs = Signs(1 << 10);
     /// Tools whose definitions had been deferred were loaded.
-    pub const LOADED_TOOLS: Signs = Signs(1 << 15);
+    pub const LOADED_TOOLS: Signs = Signs(1 << 11);
     /// The text of a skill was loaded.
-    pub const SKILL: Signs = Signs(1 << 14);
+    pub const SKILL: Signs = Signs(1 << 12);
     /// Writes by life do not sum to all writes.
-    pub const SPLIT_DIFFERS: Signs = Signs(1 << 12);
+    pub const SPLIT_DIFFERS: Signs = Signs(1 << 13);
     /// Lines of one response report different prompts.
-    pub const LINES_DIFFER: Signs = Signs(1 << 13);
+    pub const LINES_DIFFER: Signs = Signs(1 << 14);
 
     /// Adds `other` if `yes`.
     pub fn set(&mut self, other: Signs, yes: bool) {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
+use crate::audit::detect::span;
 use crate::audit::{Audit, Break, Detector, Finding, SessionAudit};
 use crate::cause::Cause;
 use crate::metrics::{Rate, Usd, group_digits};
@@ -277,11 +278,16 @@ fn wrap(line: &str, width: Option<usize>) -> String {
     out
 }
 
-fn span(ms: i64) -> String {
-    let seconds = ms / 1_000;
-    match seconds {
-        ..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        _ => format!("{}.{} h", seconds / 3_600, seconds % 3_600 / 360),
+#[cfg(test)]
+mod tests {
+    use super::wrap;
+
+    #[test]
+    fn lines_break_at_spaces_and_nothing_is_lost() {
+        let line = "read_gap_expiry in s (request 3): 1 request came after a pause of 12 min";
+        let text = wrap(line, Some(30));
+        assert!(text.lines().count() > 2 && text.lines().all(|l| l.chars().count() <= 30), "{text}");
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>().join(" "), line);
+        assert_eq!(wrap(line, None), line);
     }
 }

@@ -100,11 +100,24 @@ fn counted(n: usize, noun: &str) -> String {
 }
 
 /// A span of time for people: `45 s`, `12 min`, `3.5 h`.
-fn span(ms: i64) -> String {
+pub(crate) fn span(ms: i64) -> String {
     let seconds = ms / 1_000;
     match seconds {
         ..120 => format!("{seconds} s"),
         120..7_200 => format!("{} min", seconds / 60),
         _ => format!("{}.{} h", seconds / 3_600, seconds % 3_600 / 360),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::span;
+
+    #[test]
+    fn spans_are_worded_by_their_size() {
+        let words = [(45_000, "45 s"), (119_999, "119 s"), (720_000, "12 min"), (12_600_000, "3.5 h")];
+        for (ms, expected) in words {
+            assert_eq!(span(ms), expected);
+        }
     }
 }
