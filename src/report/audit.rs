@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use crate::audit::detect::span;
-use crate::audit::{Audit, Break, Detector, Finding, SessionAudit};
+use crate::audit::{Audit, Break, DETECTORS, Detector, Finding, SessionAudit};
 use crate::cause::Cause;
 use crate::metrics::{Rate, Usd, group_digits};
 
@@ -20,15 +20,12 @@ const REQUESTS_SHOWN: usize = 8;
 /// The text for a terminal.
 pub fn text(audit: &Audit, style: table::TableStyle) -> String {
     let mut out = format!("{}\n", headline(audit));
-    for (title, grid) in [("", causes(audit)), ("Worst breaks", breaks(audit, BREAKS_SHOWN))] {
-        if !grid.rows.is_empty() {
-            let title = if title.is_empty() { String::new() } else { format!("{title}\n\n") };
-            let _ = write!(out, "\n{title}{}", table::draw(grid, style));
-        }
+    for grid in grids(audit) {
+        let _ = write!(out, "\n{}", table::draw(grid, style));
     }
     let findings = findings(audit);
     if !findings.is_empty() {
-        out.push_str("\nFindings\n\n");
+        out.push('\n');
         let lines = findings.iter().map(|line| wrap(&table::harmless(line), style.width));
         lines.for_each(|line| _ = writeln!(out, "{line}"));
     }
@@ -38,10 +35,9 @@ pub fn text(audit: &Audit, style: table::TableStyle) -> String {
 
 /// The same as Markdown.
 pub fn markdown(audit: &Audit) -> String {
-    let mut out = format!("{}\n\n{}", headline(audit), markdown::grid(&causes(audit)));
-    let breaks = breaks(audit, BREAKS_SHOWN);
-    if !breaks.rows.is_empty() {
-        let _ = write!(out, "\n{}", markdown::grid(&breaks));
+    let mut out = format!("{}\n", headline(audit));
+    for grid in grids(audit) {
+        let _ = write!(out, "\n{}", markdown::grid(&grid));
     }
     let lines: Vec<String> = findings(audit).into_iter().chain(notes(audit)).collect();
     if !lines.is_empty() {
@@ -156,6 +152,31 @@ fn headline(audit: &Audit) -> String {
     )
 }
 
+/// Causes, the worst breaks, and of many sessions what was found how often; those that hold something.
+fn grids(audit: &Audit) -> impl Iterator<Item = Grid> {
+    let detected = if audit.sessions.len() > 1 { detected(audit) } else { Grid::default() };
+    let grids = [causes(audit), breaks(audit, BREAKS_SHOWN), detected];
+    grids.into_iter().filter(|grid| !grid.rows.is_empty())
+}
+
+/// How often each detector found something.
+fn detected(audit: &Audit) -> Grid {
+    let mut grid = titled(&[("findings", false), ("sessions", true), ("requests", true), ("tokens", true)]);
+    for detector in DETECTORS {
+        let of = |s: &'_ SessionAudit| s.findings.iter().any(|f| f.detector == detector.name);
+        let sessions = audit.sessions.iter().filter(|s| of(s)).count() as u64;
+        let found =
+            || audit.sessions.iter().flat_map(|s| &s.findings).filter(|f| f.detector == detector.name);
+        let requests: usize = found().map(|f| f.requests.len()).sum();
+        let tokens: u64 = found().map(|f| f.tokens).sum();
+        if sessions > 0 {
+            let numbers = [sessions, requests as u64, tokens].map(number);
+            grid.rows.push([detector.name.to_owned()].into_iter().chain(numbers).collect());
+        }
+    }
+    grid
+}
+
 /// What was not read, by cause.
 fn causes(audit: &Audit) -> Grid {
     let mut grid = titled(&[
@@ -185,7 +206,7 @@ fn causes(audit: &Audit) -> Grid {
 
 fn breaks(audit: &Audit, shown: usize) -> Grid {
     let mut grid = titled(&[
-        ("session", false),
+        ("worst breaks", false),
         ("request", true),
         ("gap", true),
         ("cause", false),
