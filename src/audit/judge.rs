@@ -1,8 +1,8 @@
 //! One cause for every miss of a recorded series.
 //!
 //! What was not read splits into new content and a rest with exactly one cause (docs/decisions.md 27).
-//! New content is the growth of the prompt up to its last breakpoint, and what lies behind that (plain
-//! input, sent anew each time).
+//! New content is the growth of the prompt since the last breakpoint of the one before: what lay behind that
+//! (plain input) is sent anew.
 //!
 //! A cause is named by what the recording shows besides the read: its order in time (life of an entry),
 //! marks (compaction, clearing, rewind, resume), another model, a human turn on a model that strips
@@ -206,14 +206,13 @@ fn split(series: &mut Series<'_>) {
         } else if usage.cache_write_1h_tokens > 0 {
             life_ms = long;
         }
-        let tail = match explicit {
-            true => usage.uncached_tokens,
-            false => usage.uncached_tokens.min(IMPLICIT_BLOCK_TOKENS),
-        };
         let prompt = usage.prompt_tokens();
-        let body = if explicit { prompt - tail } else { prompt };
         let unread = prompt - usage.cache_read_tokens;
-        let grown = previous_body.map_or(0, |before| body.saturating_sub(before) + tail);
+        let block = if explicit { 0 } else { usage.uncached_tokens.min(IMPLICIT_BLOCK_TOKENS) };
+        let grown = previous_body.map_or(0, |before| prompt.saturating_sub(before) + block);
+        // Without any breakpoint nothing lies behind the last one.
+        let has_breakpoint = explicit && prompt > usage.uncached_tokens;
+        let body = if has_breakpoint { prompt - usage.uncached_tokens } else { prompt };
         row.new_tokens = unread.min(grown);
         row.missed_tokens = unread - row.new_tokens;
         previous_body = Some(body);
@@ -352,20 +351,20 @@ fn unmarked(series: &Series<'_>, i: usize, seen: &Seen, pin: Pin) -> Cause {
     if pin == Pin::No && is_not_yet_readable(series, i) {
         return Cause::NotYetReadable;
     }
-    if read == 0 && seen.read_tokens > 0 {
-        // Not even what never changes was there, although it had been read before and its life was not over.
-        return Cause::ProviderSide;
-    }
     if pin != Pin::No && read > 0 && read == series.read(0) {
         // Nothing that this session wrote is ever read, only what others share with it.
         return Cause::PrefixSystem;
     }
-    if row.verdict.at_floor && seen.floor_recurs {
+    if row.verdict.at_floor && read > 0 && seen.floor_recurs {
         return Cause::PrefixUnknown;
     }
     if shrank(series, i) {
         let began_anew = prompt * 2 < prompt_before && series.request(i).signs.any(Signs::PROMPT);
         return if began_anew { Cause::PrefixRewind } else { Cause::PrefixRule };
+    }
+    if read == 0 && seen.read_tokens > 0 {
+        // Not even what never changes was there, although it had been read before and its life was not over.
+        return Cause::ProviderSide;
     }
     if series.request(i).new_blocks >= LOOKBACK_POSITIONS && is_known_entry(series, i) {
         return Cause::Lookback;

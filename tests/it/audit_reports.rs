@@ -80,6 +80,19 @@ fn a_prune_that_makes_the_smaller_request_dearer() {
 }
 
 #[test]
+fn a_prompt_without_breakpoints_after_ones_with_them_misses_everything() {
+    let audit = Log::of([
+        short(0, 219_140),
+        Billed { uncached: 955, ..short(219_140, 0) },
+        Billed { uncached: 182_410, ..Billed::default() },
+    ])
+    .audit();
+    assert_eq!(audit.sums.miss(Cause::NewContent).tokens, 955);
+    assert_eq!(audit.breaks[0].wasted_tokens, 182_410);
+    assert_eq!(finding(&audit, "pass_economics").requests, [3]);
+}
+
+#[test]
 fn a_prune_that_pays_back_is_none() {
     let mut log = Log::of([short(0, 150_000), short(150_000, 1_000)]);
     log.cleared(r#""toolu_1""#, 100_000);
