@@ -1,6 +1,7 @@
 //! The command line: what is typed becomes library calls and files.
 
 mod args;
+mod audit;
 mod exit;
 mod explain;
 mod gate;
@@ -62,6 +63,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Sweep(args) => sweep::run(&args, &terminal),
         Command::Gate(args) => gate::run(&args, &terminal),
         Command::Join(args) => join::run(&args, &terminal),
+        Command::Audit(args) => audit::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),
         Command::Validate(args) => validate::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),
