@@ -19,6 +19,7 @@ mod simulate;
 mod study;
 mod sweep;
 mod trace;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -59,6 +60,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Run(args) => scenario::run(&args, &terminal),
         Command::Simulate(args) => simulate::run(&args, &terminal),
         Command::Sweep(args) => sweep::run(&args, &terminal),
+        Command::Tune(args) => tune::run(&args, &terminal),
         Command::Gate(args) => gate::run(&args, &terminal),
         Command::Join(args) => join::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),

@@ -84,7 +84,7 @@ pub fn run(
     terminal: &Terminal,
     mut watch: Option<&mut dyn FnMut(&RunRecord<'_>)>,
 ) -> Result<ResultSet, Failure> {
-    let plan = plan(study.replay, corpus, terminal)?;
+    let plan = plan(study.replay, &study.replay.model_ids, &corpus.sessions, terminal)?;
     let labels: Vec<&str> = study.replay.policies.iter().map(|p| p.label.as_str()).collect();
     let detail = if watch.is_some() { Detail::Full } else { files.detail() };
     let mut cells: Vec<Cell> = Vec::new();
@@ -154,19 +154,25 @@ fn finish(files: Files, results: &ResultSet, description: &str, terminal: &Termi
     Ok(())
 }
 
-/// The plan of all cells: sessions by id, each with its models.
-fn plan(replay: &Replay, corpus: &Corpus, terminal: &Terminal) -> Result<Plan, Failure> {
+/// The plan of all cells: sessions by id, each on the models asked for, else on its own.
+///
+/// # Errors
+/// Models without a price on the day asked for; strategies that do not fit a model.
+pub fn plan(
+    replay: &Replay,
+    model_ids: &[String],
+    from: &[Arc<Session>],
+    terminal: &Terminal,
+) -> Result<Plan, Failure> {
     let mut models: Vec<ModelSpec> = Vec::new();
     let mut sessions: Vec<Planned> = Vec::new();
-    for id in &replay.model_ids {
+    for id in model_ids {
         models.push(replay.asked_model(id)?);
     }
-    for session in &corpus.sessions {
-        let choices = match models_of(replay, session, &mut models)? {
-            Some(own) => vec![own],
-            None => {
-                (0..replay.model_ids.len()).map(|model| ModelChoice { model, substituted: None }).collect()
-            }
+    for session in from {
+        let choices = match model_ids.is_empty() {
+            true => vec![own_choice(replay, session, &mut models)?],
+            false => (0..model_ids.len()).map(|model| ModelChoice { model, substituted: None }).collect(),
         };
         sessions.push(Planned { session: Arc::clone(session), models: choices });
     }
@@ -180,22 +186,18 @@ fn plan(replay: &Replay, corpus: &Corpus, terminal: &Terminal) -> Result<Plan, F
     Ok(Plan { sessions, models, strategies, options: replay.options.clone() })
 }
 
-/// A session's own model, where none was asked for.
-fn models_of(
+/// A session's own model.
+fn own_choice(
     replay: &Replay,
     session: &Session,
     models: &mut Vec<ModelSpec>,
-) -> Result<Option<ModelChoice>, Failure> {
-    if !replay.model_ids.is_empty() {
-        return Ok(None);
-    }
+) -> Result<ModelChoice, Failure> {
     let (model, substituted) = replay.own_model(&session.model)?;
     let index = models.iter().position(|m| m.id == model.id).unwrap_or_else(|| {
         models.push(model);
         models.len() - 1
     });
-    let substituted = substituted.then(|| session.model.clone());
-    Ok(Some(ModelChoice { model: index, substituted }))
+    Ok(ModelChoice { model: index, substituted: substituted.then(|| session.model.clone()) })
 }
 
 fn warn_of_substitutes(sessions: &[Planned], models: &[ModelSpec], terminal: &Terminal) {
@@ -210,7 +212,10 @@ fn warn_of_substitutes(sessions: &[Planned], models: &[ModelSpec], terminal: &Te
 }
 
 /// The recipe does not depend on the corpus, so that all shards of a run have the same one.
-fn recipe(study: &Study<'_>) -> Result<Recipe, Failure> {
+///
+/// # Errors
+/// Models without a price on the day asked for.
+pub fn recipe(study: &Study<'_>) -> Result<Recipe, Failure> {
     let model = match study.replay.model_ids.first() {
         Some(id) => study.replay.asked_model(id)?,
         None => study.replay.own_model("")?.0,

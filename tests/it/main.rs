@@ -34,4 +34,6 @@ mod sweep;
 mod tidy;
 mod trace;
 mod transcripts;
+mod tune;
+mod tune_cli;
 mod vectors;
