@@ -471,6 +471,8 @@ pub enum SchemaKind {
     Results,
     /// *.trace.jsonl: each of its lines
     Trace,
+    /// tune.json
+    Tune,
 }
 
 #[derive(Debug, Args)]

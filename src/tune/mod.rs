@@ -285,6 +285,9 @@ fn recommend(
     space: &Space,
     limits: &Limits,
 ) -> std::result::Result<usize, String> {
+    if field.trials[0].sessions() == 0 {
+        return Err("the baseline finishes no session that is not held out".to_owned());
+    }
     let Some(best) = best else {
         return Err(
             "no candidate keeps to the constraints and finishes what the baseline finishes".to_owned()

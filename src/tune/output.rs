@@ -20,7 +20,7 @@ pub(super) const SHOWN_METRICS: [&str; 4] =
 /// A number for people: four significant digits where it is small.
 fn number(metric: MetricRef, value: f64) -> String {
     match metric.metric().unit {
-        "usd" => format!("${value:.4}"),
+        "usd" => format!("{}${:.4}", if value < 0.0 { "-" } else { "" }, value.abs()),
         "rate" => format!("{:.2}%", value * 100.0),
         _ => format!("{value:.0}"),
     }
@@ -155,14 +155,12 @@ pub fn sentences(tuned: &Tuned, reproduction: &Reproduction) -> Vec<String> {
         format!(" subject to {}", constraints.join(", "))
     };
     out.push(format!(
-        "{} for {}{subject}: {} on {}, {} held out; {} by {}.",
+        "{} against {}{subject}: {} on {}, {} held out; intervals by bootstrap over sessions.",
         settings.objective.name(),
         tuned.tried.first().map_or("", |t| t.label.as_str()),
         counted(tuned.tried.len() as u64, "candidate"),
         counted(tuned.training_sessions as u64, "session"),
         tuned.held_out_sessions,
-        "intervals",
-        "bootstrap over sessions",
     ));
     out.extend(doubts(tuned, reproduction));
     out

@@ -91,13 +91,14 @@ pub fn reproduce(
         plan.models.iter().map(|model| config.strategy(model, models)).collect::<Result<Vec<_>>>()
     });
     let with_usage = |session: &Session| session.steps.iter().any(|step| step.recorded.is_some());
+    let without = plan.sessions.iter().filter(|p| !with_usage(&p.session)).count();
     let plan = Plan {
         sessions: plan.sessions.iter().filter(|p| with_usage(&p.session)).cloned().collect(),
         models: plan.models.clone(),
         strategies: as_recorded.into_iter().collect::<Result<_>>()?,
         options: plan.options.clone(),
     };
-    let mut found = Reproduction::default();
+    let mut found = Reproduction { sessions_without_usage: without as u64, ..Reproduction::default() };
     let complete = runner::run(&plan, Detail::Full, jobs, control, |block: Vec<CellResult>| {
         for cell in block {
             let session = &plan.sessions[cell.session].session;

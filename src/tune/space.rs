@@ -141,6 +141,9 @@ impl Space {
     pub fn config(&self, candidate: &Candidate) -> PolicyConfig {
         let base = &self.bases[candidate.base];
         let mut config = base.config.clone();
+        if !candidate.values.is_empty() {
+            config.label = base.label_without_searched();
+        }
         for (dimension, value) in base.dimensions.iter().zip(&candidate.values) {
             let separator = if config.label.contains(':') { ',' } else { ':' };
             config.label = format!("{}{separator}{}={value}", config.label, dimension.key);
@@ -192,6 +195,20 @@ fn repeated(dimensions: &[Dimension]) -> Option<&str> {
 }
 
 impl Base {
+    /// The label without what it says of the parameters that are searched.
+    fn label_without_searched(&self) -> String {
+        let Some((head, tail)) = self.config.label.split_once(':') else { return self.config.label.clone() };
+        let is_searched = |part: &str| {
+            let key = part.split('=').next().unwrap_or(part);
+            let found = policy::find_param(&self.config.preset.params, key);
+            let name = found.map_or_else(|_| key.to_owned(), |p| p.name.clone());
+            self.dimensions.iter().any(|d| d.name == name)
+        };
+        let kept: Vec<&str> =
+            policy::split_list(tail).into_iter().filter(|part| !is_searched(part)).collect();
+        if kept.is_empty() { head.to_owned() } else { format!("{head}:{}", kept.join(",")) }
+    }
+
     fn grid_len(&self) -> u64 {
         match self.dimensions.is_empty() {
             true => 0,
@@ -414,6 +431,11 @@ mod tests {
         assert_eq!(unique.len(), 12);
         assert_eq!(space.grid_point(12), None);
         assert_eq!(space.as_typed().count(), 3);
+        let typed = self::space(&["arcturn:keepRecentTurns=4,minCharsPerPass=9"], &["minCharsPerPass=1,2"]);
+        let typed = typed.expect("right");
+        let label = |candidate: Option<Candidate>| typed.config(&candidate.expect("there")).label;
+        assert_eq!(label(typed.grid_point(1)), "arcturn:keepRecentTurns=4,minCharsPerPass=2");
+        assert_eq!(label(typed.as_typed().next()), "arcturn:keepRecentTurns=4,minCharsPerPass=9");
     }
 
     #[test]

@@ -87,7 +87,7 @@ struct ReproductionWire {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct RecommendedWire {
-    /// As `-p` takes it.
+    /// As `-p` takes it, unless the policy had a label of its own.
     policy: String,
     params: serde_json::Map<String, serde_json::Value>,
     /// In the agent's own format, where it is known.

@@ -26,20 +26,21 @@ fn space(texts: &[&str], params: &[&str]) -> Space {
 }
 
 fn settings(seed: u64) -> Settings {
-    Settings { trials: 60, seed, ..Settings::new("cost_usd", &[]).expect("a metric") }
+    Settings { trials: 40, seed, ..Settings::new("cost_usd", &[]).expect("a metric") }
 }
 
-/// Sessions that grow by the same amount at every request, each by its own.
-fn population(seed: u64, sessions: u64) -> Vec<ConstantGrowth> {
+/// Sessions that grow by the same amount at every request, each by its own. Results are large against everything else:
+/// the closed form leaves out that stubs and calls pile up in front of a pass, where the client has no breakpoint.
+fn population(seed: u64, sessions: u64, result_tokens: (u32, u32)) -> Vec<ConstantGrowth> {
     let mut rng = seed::stream(seed, "test.population", &[]);
     let mut between = |low: u32, high: u32| low + seed::below(&mut rng, u64::from(high - low)) as u32;
     (0..sessions)
         .map(|_| {
-            let result_tokens = between(800, 1_200);
+            let result_tokens = between(result_tokens.0, result_tokens.1);
             ConstantGrowth {
-                requests: between(200, 320),
+                requests: between(120, 200),
                 thinking_tokens: 0,
-                call_tokens: between(30, 90),
+                call_tokens: between(10, 30),
                 result_tokens,
                 result_utf16: result_tokens * CHARS as u32,
                 ..ConstantGrowth::default()
@@ -48,13 +49,21 @@ fn population(seed: u64, sessions: u64) -> Vec<ConstantGrowth> {
         .collect()
 }
 
+/// A model whose cache finds every entry: the closed form knows no look-back.
+fn model(models: &Models) -> ModelSpec {
+    let mut model = models.get("claude-opus-5-5").expect("built in").clone();
+    model.cache.as_mut().expect("it has one").lookback_positions = 1_000_000;
+    model
+}
+
 /// Cost of what can be pruned, by closed form: requests × (a (P + M/2) + b (P (g + c) + M c) / M), with a cache that is
-/// never cold.
-fn closed_form(population: &[ConstantGrowth], min_chars: f64) -> f64 {
-    let (read, write) = (0.1, 1.25);
+/// never cold. Batches are of whole results, so that one is half a result larger than M asks for.
+fn closed_form(model: &ModelSpec, population: &[ConstantGrowth], min_chars: f64) -> f64 {
+    let rates = model.price(None).expect("it has a price").rates;
+    let (read, write) = (rates.read as f64, rates.write_short as f64);
     let cost = |growth: &ConstantGrowth| {
         let (g, c) = (f64::from(growth.result_tokens), f64::from(growth.call_tokens));
-        let (kept, batch) = (KEPT * g, min_chars / CHARS);
+        let (kept, batch) = (KEPT * g, min_chars / CHARS + g / 2.0);
         let each = read * (kept + batch / 2.0) + (write - read) * (kept * (g + c) + batch * c) / batch;
         f64::from(growth.requests) * each
     };
@@ -62,7 +71,6 @@ fn closed_form(population: &[ConstantGrowth], min_chars: f64) -> f64 {
 }
 
 fn plan(models: &Models, population: &[ConstantGrowth]) -> Plan {
-    let model: ModelSpec = models.get("claude-opus-5-5").expect("built in").clone();
     let session = |(i, growth): (usize, &ConstantGrowth)| {
         let mut session: Session = growth.session();
         session.id = format!("session-{i}");
@@ -70,7 +78,7 @@ fn plan(models: &Models, population: &[ConstantGrowth]) -> Plan {
     };
     Plan {
         sessions: population.iter().enumerate().map(session).collect(),
-        models: vec![model],
+        models: vec![model(models)],
         strategies: Vec::new(),
         options: RunOptions::default(),
     }
@@ -90,14 +98,16 @@ const OFTEN: &str = "arcturn:minCharsPerPass=2000,keepRecentTurns=3,maxTotalTool
 
 #[test]
 fn the_recommended_value_is_where_the_closed_form_is_flat() {
+    let model = model(&Models::builtin().expect("built in"));
     for seed in 0..20 {
-        let population = population(seed, 16);
+        let population = population(seed, 12, (8_000, 12_000));
         let tuned = tune_population(space(&[OFTEN], &["minCharsPerPass"]), seed, &population);
         let chosen = tuned.recommended.clone().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         let value = tuned.tried[chosen].params[0].1.to_string().parse::<f64>().expect("a number");
-        let least =
-            (1..2_000).map(|i| closed_form(&population, f64::from(i) * 100.0)).fold(f64::INFINITY, f64::min);
-        let excess = closed_form(&population, value) / least - 1.0;
+        let least = (1..2_000)
+            .map(|i| closed_form(&model, &population, f64::from(i) * 1_000.0))
+            .fold(f64::INFINITY, f64::min);
+        let excess = closed_form(&model, &population, value) / least - 1.0;
         assert!(excess < 0.03, "seed {seed}: {value} costs {:.1} % more than the optimum", 100.0 * excess);
         assert!(tuned.flat.contains(&chosen), "seed {seed}");
         assert!(tuned.tried[chosen].held_out.is_some() && tuned.held_out_sessions > 0, "seed {seed}");
@@ -106,10 +116,10 @@ fn the_recommended_value_is_where_the_closed_form_is_flat() {
 
 #[test]
 fn two_policies_that_never_act_are_not_told_apart() {
-    let texts = ["none", "arcturn:offload=off,compaction.enabled=false"];
+    let texts = ["none", "arcturn:offload=off,compaction.enabled=false,minCharsPerPass=900000000"];
     for seed in 0..3 {
         let space = space(&texts, &["minCharsPerPass=900000000,1000000000"]);
-        let tuned = tune_population(space, seed, &population(seed, 12));
+        let tuned = tune_population(space, seed, &population(seed, 12, (800, 1_200)));
         assert!(tuned.recommended.is_err(), "seed {seed}");
         assert_eq!(tuned.flat.len(), tuned.tried.len(), "seed {seed}");
     }
@@ -199,10 +209,10 @@ fn a_large_grid_is_halved_over_sessions_and_refined() {
     let grid = space.grid_len();
     let tuned = tune(space, settings(5), &ids, &mut valley).expect("no model");
     assert_eq!(tuned.method, Method::Halving);
-    assert!(grid > 60 && tuned.tried.len() <= 61, "{grid} {}", tuned.tried.len());
+    assert!(grid > 40 && tuned.tried.len() <= 41, "{grid} {}", tuned.tried.len());
     let chosen = tuned.recommended.expect("a clear optimum");
     let params: Vec<f64> =
         tuned.tried[chosen].params.iter().map(|(_, v)| v.to_string().parse().expect("a number")).collect();
     assert!((20_000.0..45_000.0).contains(&params[0]) && (params[1] - 7.0).abs() <= 1.0, "{params:?}");
-    assert!(valley.runs < 60 * 100 / 2 + 2_000, "{} runs", valley.runs);
+    assert!(valley.runs < 40 * 100 / 2 + 1_500, "{} runs", valley.runs);
 }

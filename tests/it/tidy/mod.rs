@@ -171,6 +171,8 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         "f64",
         &[
             "src/metrics.rs",
+            "src/stats.rs",
+            "src/tune/",
             "src/report/",
             "src/cli/",
             // Spacing of a grid, rounded to whole numbers where it is made.
