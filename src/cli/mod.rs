@@ -9,6 +9,7 @@ mod join;
 mod list;
 mod load;
 mod output;
+mod parquet;
 mod pictures;
 mod plot;
 mod progress;

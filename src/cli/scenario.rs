@@ -44,6 +44,7 @@ pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
         let output = &one.scenario.output;
         let mut files = Files::open(Some(&one.out), args.output.force, None)?;
         files.requests = files.requests.filter(|_| output.requests);
+        files.parquet = files.parquet.filter(|_| output.requests);
         files.events = files.events.filter(|_| output.events);
         files.pictures = (output.plots > 0).then(|| Pictures::new(output.plots, output.headline.clone()));
         let corpus = load::load(&one.load, &control, terminal)?;

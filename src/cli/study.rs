@@ -14,6 +14,7 @@ use ctxsim::sweep::{CellResult, Control, Detail, ModelChoice, Plan, Planned, Sha
 use super::exit::{self, Failure};
 use super::load::Corpus;
 use super::output::Terminal;
+use super::parquet;
 use super::pictures::Pictures;
 use super::progress::Progress;
 use super::resolve::Replay;
@@ -39,6 +40,8 @@ pub struct Files {
     pub dir: Option<OutputDir>,
     /// requests.csv.
     pub requests: Option<RequestsWriter<OutputFile>>,
+    /// requests.parquet.
+    pub parquet: Option<parquet::Requests>,
     /// events.jsonl.
     pub events: Option<OutputFile>,
     /// Pictures to draw into the folder.
@@ -55,6 +58,7 @@ impl Files {
         if let Some(path) = out {
             let dir = OutputDir::open(path, force)?;
             files.requests = Some(RequestsWriter::new(dir.create("requests.csv")?)?);
+            files.parquet = parquet::Requests::create(&dir)?;
             files.events = Some(dir.create("events.jsonl")?);
             files.pictures = Some(Pictures::default());
             files.dir = Some(dir);
@@ -66,8 +70,8 @@ impl Files {
     }
 
     fn detail(&self) -> Detail {
-        let any = self.requests.is_some() || self.events.is_some() || self.pictures.is_some();
-        if any { Detail::Full } else { Detail::Summary }
+        let streams = [self.requests.is_some(), self.parquet.is_some(), self.events.is_some()];
+        if streams.contains(&true) || self.pictures.is_some() { Detail::Full } else { Detail::Summary }
     }
 }
 
@@ -125,6 +129,9 @@ fn write_record(files: &mut Files, run: &RunRecord<'_>, model: &ModelSpec) -> Re
     if let Some(requests) = &mut files.requests {
         requests.write(run)?;
     }
+    if let Some(rows) = &mut files.parquet {
+        rows.write(run)?;
+    }
     if let Some(out) = &mut files.events {
         events::write(out, run)?;
     }
@@ -138,11 +145,15 @@ fn finish(files: Files, results: &ResultSet, description: &str, terminal: &Termi
     if let Some(requests) = files.requests {
         requests.finish()?.commit()?;
     }
+    if let Some(rows) = files.parquet {
+        rows.commit()?;
+    }
     if let Some(events) = files.events {
         events.commit()?;
     }
     let Some(dir) = files.dir else { return Ok(()) };
     dir.write("results.json", &json::write(results))?;
+    parquet::write_results(&dir, results)?;
     let drawn = match &files.pictures {
         Some(pictures) => pictures.write(&dir)?,
         None => Vec::new(),

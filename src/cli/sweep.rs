@@ -63,6 +63,7 @@ fn check_overrides(typed: &[String], replay: &Replay, axes: &[Axis]) -> Result<(
 /// Files that cannot be written.
 pub fn write(dir: &OutputDir, results: &ResultSet) -> Result<(), Failure> {
     dir.write("results.json", &json::write(results))?;
+    super::parquet::write_results(dir, results)?;
     dir.write("sweep.csv", &sweep::csv(results)?)?;
     dir.write("report.md", format!("# sweep\n\n{}", text(results)).as_bytes())?;
     Ok(())
