@@ -277,6 +277,8 @@ pub struct RunArgs {
     pub strict: bool,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub resume: super::resume::ResumeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -292,6 +294,8 @@ pub struct SimulateArgs {
     pub recorded_compactions: Compactions,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub resume: super::resume::ResumeArgs,
     /// Write one row per request to this CSV file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub requests: Option<PathBuf>,
@@ -316,6 +320,8 @@ pub struct SweepArgs {
     pub recorded_compactions: Compactions,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub resume: super::resume::ResumeArgs,
 }
 
 #[derive(Debug, Args)]

@@ -27,6 +27,7 @@ mod provider_support;
 mod quickstart;
 mod readme;
 mod reference;
+mod resume;
 mod runner;
 mod sim;
 mod support;

@@ -84,6 +84,7 @@ const MAY_NAME_AGENTS: &[(&str, &str)] = &[
     ("src/ingest/mod.rs", "the list of formats"),
     ("src/session/roles.rs", "tool names by format"),
     ("src/cli/args.rs", "examples in the help, and the two policies compared by default"),
+    ("src/cli/tune.rs", "examples in the help"),
     ("src/tokens/generation.rs", "models whose ids begin with it"),
 ];
 
