@@ -12,7 +12,8 @@ use ctxsim::sweep::corpus;
 
 use super::args::{Format, InputArgs, OutputArgs, SessionArgs};
 use super::exit::{self, Failure, Outcome};
-use super::load::{self, Kept, LoadOptions};
+use super::kept::Kept;
+use super::load::{self, LoadOptions};
 use super::output::Terminal;
 use super::{progress, resolve, study};
 

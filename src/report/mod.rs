@@ -5,6 +5,8 @@ pub mod audit_wire;
 pub mod csv;
 pub mod events;
 pub mod files;
+#[cfg(feature = "dataframe")]
+pub mod frame;
 pub mod grid;
 pub mod json;
 pub mod markdown;

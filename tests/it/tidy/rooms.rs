@@ -22,10 +22,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("audit", &["transcript", "session", "tokens", "provider", "usage", "cause", "metrics"]),
     ("metrics", &["sim", "cause", "error"]),
     ("config", &["policy", "error"]),
+    ("stats", &["metrics", "seed"]),
     ("sweep", &["sim", "policy", "provider", "session", "error"]),
     ("validate", &["session", "provider", "tokens", "usage", "cause", "metrics"]),
     ("gate", &["report", "metrics", "sim", "cause", "error"]),
     ("join", &["report", "sweep", "error"]),
+    (
+        "tune",
+        &[
+            "sweep", "stats", "gate", "report", "metrics", "config", "sim", "policy", "provider", "session",
+            "seed", "usage", "error",
+        ],
+    ),
     ("report", &["audit", "metrics", "sim", "validate", "usage", "cause", "error"]),
 ];
 
