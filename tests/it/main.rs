@@ -1,5 +1,6 @@
 //! The one integration-test binary.
 
+mod bug_reports;
 mod classify;
 mod cli;
 mod cli_files;
