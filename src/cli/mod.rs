@@ -1,6 +1,7 @@
 //! The command line: what is typed becomes library calls and files.
 
 mod args;
+mod check;
 mod exit;
 mod explain;
 mod gate;

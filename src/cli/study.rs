@@ -177,6 +177,7 @@ fn plan(replay: &Replay, corpus: &Corpus, terminal: &Terminal) -> Result<Plan, F
         let of_models = models.iter().map(|model| config.strategy(model, &replay.models));
         strategies.push(of_models.collect::<Result<_, _>>()?);
     }
+    super::check::warn(&strategies, &models, sessions.iter().map(|s| &*s.session), terminal);
     Ok(Plan { sessions, models, strategies, options: replay.options.clone() })
 }
 

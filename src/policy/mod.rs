@@ -5,6 +5,7 @@
 //! [`interpreter::Interpreter`] that sees a [`view::View`] and answers with [`plan::Plan`]s. No strategy
 //! has code of its own: what differs between agents is in the files.
 
+pub mod check;
 pub mod estimate;
 pub mod interpreter;
 pub mod laws;

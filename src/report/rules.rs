@@ -1,0 +1,433 @@
+//! The rules of a strategy in words, from what a run reads: every number is the resolved one.
+
+use crate::metrics::group_digits;
+use crate::policy::fold::{Keep, Place, SummarizeRule, SummaryInput, Tail};
+use crate::policy::recovery::{Newest, Recovery, RecoveryStep};
+use crate::policy::strategy::{
+    Action, Cadence, DropRule, EditView, Ends, Hook, Hooks, Items, KeepRecent, Level, Measure, MessageUnit,
+    OffloadRule, Rule, Strategy, StubRule, StubSize, Threshold, Turn, Unit, Until, WhenCache,
+};
+
+/// A limit of at least this stands for a trigger that is switched off.
+const NEVER: i64 = 1_000_000_000;
+
+/// One rule in words.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct RuleWords {
+    /// Its name in events.
+    pub id: String,
+    /// When it is asked.
+    pub at: String,
+    /// What it does, and under which conditions: a phrase each.
+    pub lines: Vec<String>,
+}
+
+/// Every rule of `strategy`, in the order in which they run.
+pub fn rules(strategy: &Strategy) -> Vec<RuleWords> {
+    strategy.rules.iter().map(|rule| words_of(rule, strategy)).collect()
+}
+
+/// The recovery ladder, a line a step; none where the run ends at the first overflow.
+pub fn recovery(strategy: &Strategy) -> Vec<String> {
+    let Some(recovery) = &strategy.recovery else { return Vec::new() };
+    recovery.steps.iter().map(|step| step_words(step, recovery, strategy)).collect()
+}
+
+fn words_of(rule: &Rule, strategy: &Strategy) -> RuleWords {
+    let mut lines = Vec::new();
+    if let Some(first) = rule.follows.and_then(|i| strategy.rules.get(i)) {
+        lines.push(format!("if `{}` fired and did not suffice", first.id));
+    }
+    lines.extend(when_words(rule));
+    match &rule.action {
+        Action::Offload(offload) => lines.extend(offload_words(offload)),
+        Action::Truncate(cut) => {
+            lines.push(format!("cuts the result: {}", ends_words(&cut.ends)));
+            lines.extend(tools_words(&cut.only, &cut.except));
+        }
+        Action::Stub(stub) => lines.extend(stub_words(stub, rule)),
+        Action::Summarize(summarize) => lines.extend(summarize_words(summarize, rule.scope.turn)),
+        Action::Drop(drop) => lines.extend(drop_words(drop)),
+    }
+    lines.extend(cadence_words(&rule.cadence));
+    if let Some(stop) = rule.stop_if_under {
+        lines.push(format!("under {} estimated tokens what follows it does not run", number(stop.under)));
+    }
+    RuleWords { id: rule.id.clone(), at: hooks_words(rule.at), lines }
+}
+
+/// Thousands with commas.
+fn number(n: impl Into<i128>) -> String {
+    let n: i128 = n.into();
+    let digits = group_digits(n.unsigned_abs());
+    if n < 0 { format!("-{digits}") } else { digits }
+}
+
+/// `1 result`, `3 results`.
+fn counted(n: impl Into<i128>, one: &str) -> String {
+    let n: i128 = n.into();
+    if n == 1 { format!("1 {one}") } else { format!("{} {one}s", number(n)) }
+}
+
+/// Millionths as a percentage.
+fn percent(millionths: i64) -> String {
+    let (whole, rest) = (millionths / 10_000, millionths % 10_000);
+    let decimals = format!("{rest:04}");
+    let decimals = decimals.trim_end_matches('0');
+    if decimals.is_empty() { format!("{whole} %") } else { format!("{whole}.{decimals} %") }
+}
+
+const HOOKS: [(Hook, &str); 9] = [
+    (Hook::ToolResult, "when a tool result comes back"),
+    (Hook::TurnStart, "when a human turn begins"),
+    (Hook::AfterTools, "after a batch of tool results"),
+    (Hook::Request, "before each request"),
+    (Hook::Response, "after each answer"),
+    (Hook::TurnEnd, "after an answer without calls"),
+    (Hook::Idle, "between requests"),
+    (Hook::Overflow, "when the prompt does not fit"),
+    (Hook::Manual, "when the user asks"),
+];
+
+fn hook_words(hook: Hook) -> &'static str {
+    HOOKS.iter().find(|(h, _)| *h == hook).map_or("", |(_, words)| words)
+}
+
+fn hooks_words(at: Hooks) -> String {
+    HOOKS.iter().filter(|(hook, _)| at.has(*hook)).map(|(_, words)| *words).collect::<Vec<_>>().join(", ")
+}
+
+fn unit_word(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Utf16 => "character",
+        Unit::Bytes => "byte",
+        Unit::Lines => "line",
+        Unit::Estimate => "estimated token",
+        Unit::Tokens => "token",
+        Unit::Count => "item",
+    }
+}
+
+fn turn_word(turn: Turn) -> &'static str {
+    match turn {
+        Turn::Assistant => "turn (an assistant message each)",
+        Turn::User => "turn (a user message to the next)",
+        Turn::Boundary => "turn (a request each)",
+        Turn::Invocation => "turn (a human prompt to the next)",
+        Turn::Pair => "turn (a user and an assistant message)",
+    }
+}
+
+/// What is measured, and the word for one of its unit.
+fn measure_words(measure: Measure) -> (&'static str, &'static str) {
+    match measure {
+        Measure::Block(unit) => ("the result has", unit_word(unit)),
+        Measure::ToolResults(Unit::Count) => ("there are", "tool result"),
+        Measure::ToolResults(unit) => ("all tool results together have", unit_word(unit)),
+        Measure::Messages(MessageUnit::Estimate) => ("the history has", "estimated token"),
+        Measure::Messages(MessageUnit::PlainEstimate) => ("its messages have", "estimated token"),
+        Measure::Messages(MessageUnit::Count) => ("the history has", "message"),
+        Measure::Messages(MessageUnit::Turns) => ("the history has", "turn"),
+        Measure::Messages(MessageUnit::Events(_)) => ("the history has", "event"),
+        Measure::RequestTokens => ("the request has", "token"),
+        Measure::LastPrompt => ("the last answer reports a prompt of", "token"),
+        Measure::LastUsage => ("the last answer reports", "token"),
+        Measure::Eligible(unit) => ("what it would take has", unit_word(unit)),
+        Measure::SinceRequests => ("its last action was", "request"),
+        Measure::SinceTurns => ("its last action was", "human turn"),
+        Measure::IdleSeconds => ("the last request was", "second"),
+    }
+}
+
+fn threshold_words(threshold: &Threshold) -> String {
+    let (what, one) = measure_words(threshold.measure);
+    let than = if threshold.inclusive { "at least" } else { "more than" };
+    let ago = match threshold.measure {
+        Measure::SinceRequests | Measure::SinceTurns | Measure::IdleSeconds => " ago",
+        _ => "",
+    };
+    let at = threshold.at.map(|hook| format!(", {}", hook_words(hook))).unwrap_or_default();
+    let hard = if threshold.hard { ", whatever the cadence says" } else { "" };
+    format!("{what} {than} {}{ago}{at}{hard}", counted(threshold.limit, one))
+}
+
+fn when_words(rule: &Rule) -> Option<String> {
+    let on: Vec<String> = rule.when.iter().filter(|t| t.limit < NEVER).map(threshold_words).collect();
+    let join = if rule.all { " and " } else { " or " };
+    match (rule.when.is_empty(), on.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some("never: it has no trigger until one is set".to_owned()),
+        (false, false) => Some(format!("if {}", on.join(join))),
+    }
+}
+
+fn tools_words(only: &[String], except: &[String]) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !only.is_empty() {
+        lines.push(format!("only of {}", only.join(", ")));
+    }
+    if !except.is_empty() {
+        lines.push(format!("never of {}", except.join(", ")));
+    }
+    lines
+}
+
+fn offload_words(offload: &OffloadRule) -> Vec<String> {
+    let (head, tail) = (number(offload.keep_head), number(offload.keep_tail));
+    let mut lines = vec![format!(
+        "writes it to a file; {head} {}s from the start and {tail} from the end stay, with a note of {} \
+         characters and what it names",
+        unit_word(offload.unit),
+        number(offload.stub.fixed),
+    )];
+    lines.extend(tools_words(&offload.only, &offload.except));
+    lines
+}
+
+fn ends_words(ends: &Ends) -> String {
+    let unit = unit_word(ends.unit);
+    match ends.budget {
+        Some(budget) => format!("both ends and a marker come to {}", counted(budget, unit)),
+        None => format!(
+            "{} from the start and {} from the end stay, with a marker of {} characters",
+            counted(ends.head, unit),
+            number(ends.tail),
+            number(ends.marker.fixed),
+        ),
+    }
+}
+
+fn items_word(items: Items) -> &'static str {
+    match items {
+        Items::Results => "tool results",
+        Items::Inputs => "arguments of calls",
+        Items::Pairs => "calls with their results",
+        Items::Thinking => "thinking",
+    }
+}
+
+fn stub_words(stub: &StubRule, rule: &Rule) -> Vec<String> {
+    let items = items_word(stub.items);
+    let does = match &stub.stub {
+        StubSize::Law(law) => {
+            format!("replaces old {items} by a stub of {} characters and what it names", number(law.fixed))
+        }
+        StubSize::Tokens(tokens) => format!("clears old {items}: a placeholder of {}", counted(*tokens, "token")),
+        StubSize::Ends(ends) => format!("cuts old {items}: {}", ends_words(ends)),
+        StubSize::Nothing => format!("leaves old {items} out"),
+    };
+    let mut lines = vec![does];
+    lines.extend(tools_words(&stub.only, &stub.except));
+    if stub.min > 0 {
+        lines.push(format!("not those under {}", counted(stub.min, unit_word(stub.min_unit))));
+    }
+    if stub.keep_first > 0 {
+        lines.push(format!("keeps the oldest {}", number(stub.keep_first)));
+    }
+    lines.extend(keep_recent_words(&stub.keep));
+    if stub.quantum > 1 {
+        lines.push(format!("its boundary moves in steps of {}", number(stub.quantum)));
+    }
+    if let Some(until) = stub.until {
+        lines.extend(until_words(until, stub, rule));
+    }
+    if let Some(target) = stub.target {
+        lines.push(format!("goes on until {}", level_words(target, rule)));
+    }
+    if stub.savings.min > 0 {
+        let unit = match stub.stub {
+            StubSize::Tokens(_) => "token",
+            _ => unit_word(stub.savings.unit),
+        };
+        lines.push(format!("only if it saves at least {}", counted(stub.savings.min, unit)));
+    }
+    lines.push(view_words(stub.view).to_owned());
+    if stub.withhold_thinking {
+        lines.push("thinking behind the first of them is no longer replayed".to_owned());
+    }
+    lines
+}
+
+fn view_words(view: EditView) -> &'static str {
+    match view {
+        EditView::Ledger => "recorded: later requests carry the same edits",
+        EditView::Stateless => "on a copy of the request: worked out anew each time",
+        EditView::Destructive => "in the stored history",
+        EditView::Server => "the provider edits its own copy",
+    }
+}
+
+fn keep_recent_words(keep: &KeepRecent) -> Vec<String> {
+    let mut kept = Vec::new();
+    if let Some(turns) = keep.turns.filter(|turns| *turns > 0) {
+        kept.push(format!("{} {}", number(turns), turn_word(keep.turn)));
+    }
+    if let Some(results) = keep.results {
+        kept.push(counted(results, "result"));
+    }
+    if let Some(messages) = keep.messages {
+        kept.push(counted(messages, "message"));
+    }
+    kept.extend(keep.sizes.iter().map(|(unit, n)| counted(*n, unit_word(*unit))));
+    if kept.is_empty() { Vec::new() } else { vec![format!("keeps the newest {}", kept.join(" and "))] }
+}
+
+fn level_words(level: Level, rule: &Rule) -> String {
+    let unit = rule.when.first().map_or("", |t| measure_words(t.measure).1);
+    match level {
+        Level::At(n) => format!("{} are left", counted(n, unit)),
+        Level::OfFired(millionths) => format!("{} of the limit that fired are left", percent(millionths)),
+    }
+}
+
+fn until_words(until: Until, stub: &StubRule, rule: &Rule) -> Option<String> {
+    Some(match until {
+        Until::Saved(n) if n >= NEVER.unsigned_abs() => return None,
+        Until::Saved(n) => format!("stops once it has saved {}", counted(n, unit_word(stub.savings.unit))),
+        Until::Total(level) => format!("oldest first, until {}", level_words(level, rule)),
+        Until::Count(n) => format!("the oldest {} at a time", number(n)),
+        Until::Share(millionths) => format!("the oldest {}", percent(millionths)),
+    })
+}
+
+fn keep_words(keep: &Keep) -> Option<String> {
+    Some(match keep {
+        Keep::Nothing => return None,
+        Keep::UnansweredUser => "keeps user messages that no answer follows".to_owned(),
+        Keep::RecentTokens(n) => format!("keeps the newest {} from a user message on", counted(*n, "estimated token")),
+        Keep::Tail(tail) => return tail_words(tail),
+    })
+}
+
+fn tail_words(tail: &Tail) -> Option<String> {
+    let bound = if tail.drop_crossing { "at most " } else { "" };
+    let mut kept = Vec::new();
+    kept.extend(tail.turns.map(|n| format!("{} {}", number(n), turn_word(tail.turn))));
+    kept.extend(tail.messages.map(|n| counted(n, "message")));
+    kept.extend(tail.estimate.map(|n| format!("{bound}{}", counted(n, "estimated token"))));
+    kept.extend(tail.share.map(|n| format!("{bound}{} of the history", percent(n))));
+    if kept.is_empty() {
+        return None;
+    }
+    Some(format!("keeps the newest {}", kept.join(" and ")))
+}
+
+fn summarize_words(summarize: &SummarizeRule, _turn: Turn) -> Vec<String> {
+    let reads = match &summarize.input {
+        SummaryInput::Transcript { .. } => "a transcript of it",
+        SummaryInput::Messages { .. } => "its messages",
+        SummaryInput::Fork { .. } => "the request as it stands, and so the warm cache",
+        SummaryInput::PrefixFork => "what it was sent: the provider compacts by itself",
+    };
+    let mut lines = vec![format!("replaces the history by a summary; the summarizer reads {reads}")];
+    lines.extend(keep_words(&summarize.keep));
+    if summarize.keep_first > 0 {
+        lines.push(format!("keeps the oldest {}", counted(summarize.keep_first, "message")));
+    }
+    if summarize.reinject.last_user {
+        lines.push("keeps the last user message word for word".to_owned());
+    }
+    if summarize.reinject.user_messages_tokens > 0 {
+        let most = counted(summarize.reinject.user_messages_tokens, "estimated token");
+        lines.push(format!("keeps user messages, newest first, up to {most}"));
+    }
+    match summarize.place {
+        Place::Head => {}
+        Place::InPlace => lines.push("the summary stands where the messages were".to_owned()),
+        Place::Last => lines.push("the summary comes last".to_owned()),
+    }
+    if summarize.calls > 1 {
+        lines.push(format!("{} calls", number(summarize.calls)));
+    }
+    let models: Vec<&str> =
+        summarize.models.iter().map(|m| m.model.as_ref().map_or("the session's model", |m| &m.id)).collect();
+    if models.iter().any(|m| *m != "the session's model") {
+        lines.push(format!("summarized by {}", models.join(", else ")));
+    }
+    if summarize.min_fold_percent > 0 {
+        lines.push(format!("not if it folds less than {} % of the history", summarize.min_fold_percent));
+    }
+    if summarize.reject_if_larger {
+        lines.push("a summary that is no smaller is thrown away, and billed".to_owned());
+    }
+    if summarize.archive.is_some() {
+        lines.push("what is folded goes to a file that the summary names".to_owned());
+    }
+    if summarize.withhold_kept_thinking {
+        lines.push("thinking of what is kept is no longer replayed".to_owned());
+    }
+    lines
+}
+
+fn drop_words(drop: &DropRule) -> Vec<String> {
+    let marker = match drop.marker_utf16 {
+        0 => String::new(),
+        n => format!(", with a marker of {} in the hole", counted(n, "character")),
+    };
+    let mut lines = vec![format!("leaves the oldest messages out{marker}")];
+    lines.extend(keep_words(&drop.keep));
+    if drop.keep_first > 0 {
+        lines.push(format!("keeps the oldest {}", counted(drop.keep_first, "message")));
+    }
+    lines
+}
+
+fn cadence_words(cadence: &Cadence) -> Vec<String> {
+    let mut lines = Vec::new();
+    if cadence.min_interval > 1 {
+        let one = if cadence.interval_in_turns { "human turn" } else { "request" };
+        lines.push(format!("at most once in {}", counted(cadence.min_interval, one)));
+    }
+    if cadence.not_after_self {
+        lines.push("not again before a new answer".to_owned());
+    }
+    if cadence.no_refire_above_floor {
+        lines.push("waits for a tenth more where its last action left too much".to_owned());
+    }
+    if cadence.breaker_failures > 0 {
+        lines.push(format!("off after {} in a row", counted(cadence.breaker_failures, "failure")));
+    }
+    if cadence.breaker_refills > 0 {
+        lines.push(format!("off after {} refills in a row", number(cadence.breaker_refills)));
+    }
+    match cadence.when_cache {
+        WhenCache::Any => {}
+        WhenCache::Cold => lines.push("only when the cache is cold".to_owned()),
+        WhenCache::PreferCold => lines.push("rather when the cache is cold".to_owned()),
+    }
+    if let Some(steps) = cadence.break_even_steps {
+        lines.push(format!("only if it pays within {}", counted(steps, "request")));
+    }
+    lines
+}
+
+fn step_words(step: &RecoveryStep, recovery: &Recovery, strategy: &Strategy) -> String {
+    let ids: Vec<String> = step
+        .rules
+        .iter()
+        .filter_map(|i| strategy.rules.get(*i))
+        .map(|rule| format!("`{}`", rule.id))
+        .collect();
+    let aside = match step.set_aside.map(|aside| aside.newest) {
+        None => String::new(),
+        Some(Newest::Count(n)) => format!("without the newest {}: ", counted(n, "message")),
+        Some(Newest::Half) => "without the newest half of the messages: ".to_owned(),
+    };
+    let gate = match step.retry_margin {
+        None => String::new(),
+        Some(margin) => format!(", again if the deficit and {} are freed", counted(margin, "token")),
+    };
+    format!("{aside}{}{gate} (at most {} before it is reset)", ids.join(", "), counted(recovery.attempts, "attempt"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_they_are_written() {
+        assert_eq!(number(1_234_567), "1,234,567");
+        assert_eq!((counted(1, "line"), counted(2_000, "line")), ("1 line".into(), "2,000 lines".into()));
+        assert_eq!([850_000, 125_000, 1_000_000, 999_999].map(percent), ["85 %", "12.5 %", "100 %", "99.9999 %"]);
+    }
+}
