@@ -92,7 +92,7 @@ pub fn check(strategy: &Strategy, around: &Surroundings) -> Vec<String> {
                 check_gate(rule, stub, around, &mut found);
             }
             Action::Offload(offload) => check_offload(rule, offload, around, &mut found),
-            Action::Truncate(_) | Action::Summarize(_) | Action::Drop(_) => {}
+            Action::Truncate(_) | Action::Summarize(_) => {}
         }
     }
     found

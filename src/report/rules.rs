@@ -4,7 +4,7 @@ use crate::metrics::group_digits;
 use crate::policy::fold::{Keep, Place, SummarizeRule, SummaryInput, Tail};
 use crate::policy::recovery::{Newest, Recovery, RecoveryStep};
 use crate::policy::strategy::{
-    Action, Cadence, DropRule, EditView, Ends, Hook, Hooks, Items, KeepRecent, Level, Measure, MessageUnit,
+    Action, Cadence, EditView, Ends, Hook, Hooks, Items, KeepRecent, Level, Measure, MessageUnit,
     OffloadRule, Rule, Strategy, StubRule, StubSize, Threshold, Turn, Unit, Until, WhenCache,
 };
 
@@ -46,8 +46,7 @@ fn words_of(rule: &Rule, strategy: &Strategy) -> RuleWords {
             lines.extend(tools_words(&cut.only, &cut.except));
         }
         Action::Stub(stub) => lines.extend(stub_words(stub, rule)),
-        Action::Summarize(summarize) => lines.extend(summarize_words(summarize, rule.scope.turn)),
-        Action::Drop(drop) => lines.extend(drop_words(drop)),
+        Action::Summarize(fold) => lines.extend(fold_words(fold)),
     }
     lines.extend(cadence_words(&rule.cadence));
     if let Some(stop) = rule.stop_if_under {
@@ -312,62 +311,63 @@ fn tail_words(tail: &Tail) -> Option<String> {
     Some(format!("keeps the newest {}", kept.join(" and ")))
 }
 
-fn summarize_words(summarize: &SummarizeRule, _turn: Turn) -> Vec<String> {
-    let reads = match &summarize.input {
+fn fold_words(fold: &SummarizeRule) -> Vec<String> {
+    let reads = match &fold.input {
         SummaryInput::Transcript { .. } => "a transcript of it",
         SummaryInput::Messages { .. } => "its messages",
         SummaryInput::Fork { .. } => "the request as it stands, and so the warm cache",
         SummaryInput::PrefixFork => "what it was sent: the provider compacts by itself",
     };
-    let mut lines = vec![format!("replaces the history by a summary; the summarizer reads {reads}")];
-    lines.extend(keep_words(&summarize.keep));
-    if summarize.keep_first > 0 {
-        lines.push(format!("keeps the oldest {}", counted(summarize.keep_first, "message")));
+    let does = match (fold.calls, fold.wrap_utf16) {
+        (0, 0) => "leaves messages out, oldest first".to_owned(),
+        (0, n) => format!("leaves messages out, oldest first, with a marker of {}", counted(n, "character")),
+        _ => format!("replaces the history by a summary; the summarizer reads {reads}"),
+    };
+    let mut lines = vec![does];
+    lines.extend(keep_words(&fold.keep));
+    if fold.keep_first > 0 {
+        lines.push(format!("keeps the oldest {}", counted(fold.keep_first, "message")));
     }
-    if summarize.reinject.last_user {
+    if fold.reinject.last_user {
         lines.push("keeps the last user message word for word".to_owned());
     }
-    if summarize.reinject.user_messages_tokens > 0 {
-        let most = counted(summarize.reinject.user_messages_tokens, "estimated token");
+    if fold.reinject.user_messages_tokens > 0 {
+        let most = counted(fold.reinject.user_messages_tokens, "estimated token");
         lines.push(format!("keeps user messages, newest first, up to {most}"));
     }
-    match summarize.place {
-        Place::Head => {}
-        Place::InPlace => lines.push("the summary stands where the messages were".to_owned()),
-        Place::Last => lines.push("the summary comes last".to_owned()),
+    if fold.min_fold_percent > 0 {
+        lines.push(format!("not if it folds less than {} % of the history", fold.min_fold_percent));
     }
-    if summarize.calls > 1 {
-        lines.push(format!("{} calls", number(summarize.calls)));
+    if fold.calls > 0 {
+        lines.extend(summary_words(fold));
     }
-    let models: Vec<&str> =
-        summarize.models.iter().map(|m| m.model.as_ref().map_or("the session's model", |m| &m.id)).collect();
-    if models.iter().any(|m| *m != "the session's model") {
-        lines.push(format!("summarized by {}", models.join(", else ")));
-    }
-    if summarize.min_fold_percent > 0 {
-        lines.push(format!("not if it folds less than {} % of the history", summarize.min_fold_percent));
-    }
-    if summarize.reject_if_larger {
-        lines.push("a summary that is no smaller is thrown away, and billed".to_owned());
-    }
-    if summarize.archive.is_some() {
-        lines.push("what is folded goes to a file that the summary names".to_owned());
-    }
-    if summarize.withhold_kept_thinking {
+    if fold.withhold_kept_thinking {
         lines.push("thinking of what is kept is no longer replayed".to_owned());
     }
     lines
 }
 
-fn drop_words(drop: &DropRule) -> Vec<String> {
-    let marker = match drop.marker_utf16 {
-        0 => String::new(),
-        n => format!(", with a marker of {} in the hole", counted(n, "character")),
-    };
-    let mut lines = vec![format!("leaves the oldest messages out{marker}")];
-    lines.extend(keep_words(&drop.keep));
-    if drop.keep_first > 0 {
-        lines.push(format!("keeps the oldest {}", counted(drop.keep_first, "message")));
+/// Where a summary stands, who writes it and what becomes of it.
+fn summary_words(fold: &SummarizeRule) -> Vec<String> {
+    let mut lines = Vec::new();
+    match fold.place {
+        Place::Head => {}
+        Place::InPlace => lines.push("the summary stands where the messages were".to_owned()),
+        Place::Last => lines.push("the summary comes last".to_owned()),
+    }
+    if fold.calls > 1 {
+        lines.push(counted(fold.calls, "call"));
+    }
+    let own = "the session's model";
+    let models: Vec<&str> = fold.models.iter().map(|m| m.model.as_ref().map_or(own, |m| &m.id)).collect();
+    if models.iter().any(|m| *m != own) {
+        lines.push(format!("summarized by {}", models.join(", else ")));
+    }
+    if fold.reject_if_larger {
+        lines.push("a summary that is no smaller is thrown away, and billed".to_owned());
+    }
+    if fold.archive.is_some() {
+        lines.push("what is folded goes to a file that the summary names".to_owned());
     }
     lines
 }
