@@ -160,7 +160,8 @@ impl Builder<'_> {
         let rest: Vec<_> = input.iter().filter(|b| !is_result(b)).collect();
         for block in &rest {
             let (kind, flags) = match block["kind"].as_str().unwrap() {
-                "user" => (BlockKind::UserText, Flags::default()),
+                // Typed while the agent works: no human turn begins.
+                "user" | "steer" => (BlockKind::UserText, Flags::default()),
                 "injected" => (BlockKind::UserText, Flags::INJECTED),
                 "image" => (BlockKind::Image, Flags::default()),
                 other => panic!("kind {other} in an input"),
