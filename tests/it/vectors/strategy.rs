@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use ctxsim::error::Result;
 use ctxsim::policy::interpreter::Interpreter;
 use ctxsim::policy::plan::{Offload, Plan};
 use ctxsim::policy::view::{State, View};
@@ -106,7 +107,7 @@ impl Look {
 }
 
 /// The preset with the vector's options, each of which must exist.
-fn config(case: &Case<'_>) -> PolicyConfig {
+fn config(case: &Case<'_>) -> Result<PolicyConfig> {
     let options = case.input.get("options").and_then(Value::as_object).cloned().unwrap_or_default();
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -117,7 +118,7 @@ fn config(case: &Case<'_>) -> PolicyConfig {
     };
     let overrides = options.iter().map(|(name, value)| (name.clone(), text(value))).collect();
     let spec = PolicySpec { label: None, source: case.preset.to_owned(), overrides };
-    spec.load(&[], &[]).unwrap_or_else(|e| panic!("{e}"))
+    spec.load(&[], &[])
 }
 
 fn model(case: &Case<'_>, models: &Models) -> ModelSpec {
@@ -129,17 +130,25 @@ fn model(case: &Case<'_>, models: &Models) -> ModelSpec {
     model
 }
 
+/// A preset that cannot be read or resolved fails each of its vectors, not the others.
 fn strategy_run(case: &Case<'_>) -> Value {
+    run_strategy(case).unwrap_or_else(|error| {
+        println!("{}: {error}", case.preset);
+        json!({"error": error.to_string()})
+    })
+}
+
+fn run_strategy(case: &Case<'_>) -> Result<Value> {
     let models = Models::builtin().unwrap();
     let model = model(case, &models);
-    let config = config(case);
-    let strategy = config.strategy(&model, &models).unwrap_or_else(|e| panic!("{e}"));
+    let config = config(case)?;
+    let strategy = config.strategy(&model, &models)?;
     let params: Map<String, Value> =
         config.resolved_params(&model).into_iter().map(|(name, value)| (name, json!(value))).collect();
     let mut ids: Vec<&str> = strategy.rules.iter().map(|r| r.id.as_str()).collect();
     ids.dedup();
     let mut actual = json!({"params": params, "rules": ids});
-    let Some(session) = case.input.get("session") else { return actual };
+    let Some(session) = case.input.get("session") else { return Ok(actual) };
     let values = Values(case.input.get("values").and_then(Value::as_object));
     let sized = Sized::new(session, values, &model.id, model.tokenizer);
     let account = match case.input.get("account").and_then(Value::as_str) {
@@ -169,7 +178,7 @@ fn strategy_run(case: &Case<'_>) -> Value {
         looks.insert("end".to_owned(), last.to_json());
     }
     actual["state"] = Value::Object(looks);
-    actual
+    Ok(actual)
 }
 
 fn reported(record: &FullRecorder, ids: &[&str]) -> Value {
@@ -179,9 +188,8 @@ fn reported(record: &FullRecorder, ids: &[&str]) -> Value {
     let rows: Map<String, Value> =
         record.requests.iter().map(|row| (row.request.to_string(), request_fields(row))).collect();
     let events: Vec<Value> = record.events.iter().map(|e| serde_json::to_value(e).unwrap()).collect();
-    let (acted, noticed) = (requests_of(&record.events, &events, ids, acted), {
-        requests_of(&record.events, &events, ids, |kind| kind == "notice")
-    });
+    let acted = requests_of(&record.events, &events, ids, acted);
+    let noticed = requests_of(&record.events, &events, ids, |kind| kind == "notice");
     let counts: Map<String, Value> =
         acted.iter().map(|(id, list)| (id.clone(), json!(list.as_array().unwrap().len()))).collect();
     let mut by_kind: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
