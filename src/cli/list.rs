@@ -88,7 +88,7 @@ fn check(preset: &Arc<Preset>, label: &str) -> ctxsim::Result<()> {
         let values: Vec<ParamValue> = match &param.default {
             ParamValue::Text(_) => param.choices.iter().cloned().map(ParamValue::Text).collect(),
             ParamValue::Bool(_) => vec![ParamValue::Bool(false), ParamValue::Bool(true)],
-            ParamValue::Int(_) | ParamValue::List(_) => Vec::new(),
+            ParamValue::Int(_) | ParamValue::Decimal(_) | ParamValue::List(_) => Vec::new(),
         };
         settings.extend(values.into_iter().map(|value| BTreeMap::from([(param.name.clone(), value)])));
     }

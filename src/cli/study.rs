@@ -227,6 +227,7 @@ fn params(config: &PolicyConfig, model: &ModelSpec) -> serde_json::Map<String, s
     let value = |v: &ParamValue| match v {
         ParamValue::Bool(b) => (*b).into(),
         ParamValue::Int(n) => (*n).into(),
+        ParamValue::Decimal(d) => serde_json::json!(d),
         ParamValue::Text(text) => text.as_str().into(),
         ParamValue::List(words) => words.clone().into(),
     };

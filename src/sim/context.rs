@@ -9,9 +9,7 @@ use std::ops::Range;
 use super::leave::Fold;
 use super::wire::{Wire, is_replayable};
 use crate::cause::Cause;
-use crate::policy::plan::{Offload, StubPlan, StubTokens, SummarizePlan};
-use crate::policy::strategy::Keep;
-use crate::policy::summarize::{first_unanswered_user, round_is_open};
+use crate::policy::plan::{Offload, StubPlan, StubTokens};
 use crate::policy::view::{NameSize, State, Stored, View};
 use crate::session::{BlockKind, Prefix, Session};
 use crate::tokens::{scale_milli, scale_ratio};
@@ -28,6 +26,8 @@ pub struct Stub {
     pub utf16: u32,
     /// The provider put it in its own copy.
     pub server: bool,
+    /// Nothing stands for the result, and its call is not sent either.
+    pub hidden: bool,
 }
 
 /// Buffers of a context, to be used again by the next.
@@ -53,6 +53,8 @@ pub struct Context<'s> {
     /// Stubs that stand in requests, by ascending block.
     stubs: Vec<Stub>,
     pub(super) folds: Vec<Fold>,
+    /// Block in front of which the summary is sent; up to the first live one: at the head.
+    pub(super) summary_at: u32,
     pub(super) prefix: Prefix,
     pub(super) wire: Wire,
 }
@@ -104,6 +106,8 @@ impl<'s> Context<'s> {
             tool_results_utf16: 0,
             raw_tokens: session.prefix.tokens(),
             epoch: 0,
+            edits: 0,
+            edited_at: 0,
             model_id_utf16,
             tool_names: emptied(tool_names),
         };
@@ -111,6 +115,7 @@ impl<'s> Context<'s> {
             view,
             stubs: emptied(stubs),
             folds: emptied(folds),
+            summary_at: 0,
             prefix: session.prefix.clone(),
             wire,
         };
@@ -196,13 +201,23 @@ impl<'s> Context<'s> {
 
     /// Appends revealed blocks to what is sent.
     pub fn send(&mut self, range: Range<u32>) {
+        if self.summary_at > self.view.live_from
+            && range.start < self.summary_at
+            && self.summary_at <= range.end
+        {
+            return self.send_around_summary(range);
+        }
+        self.send_blocks(range);
+    }
+
+    pub(super) fn send_blocks(&mut self, range: Range<u32>) {
         let session = self.view.session;
         let mut next_stub = None;
         for block in range {
             let state = self.view.states[block as usize];
             if state == State::default() {
                 self.wire.push_plain(session, block);
-            } else if !state.has_left() && !state.has(State::WITHHELD) {
+            } else if state.is_sent() {
                 let at = next_stub.unwrap_or_else(|| self.stubs.partition_point(|s| s.block < block));
                 next_stub = Some(self.send_edited(block, state, at));
             }
@@ -240,7 +255,8 @@ impl<'s> Context<'s> {
     }
 
     pub(super) fn rebuild_head(&mut self) {
-        self.wire.rebuild_head(&self.prefix, self.view.summary.as_ref());
+        let in_front = self.view.summary.as_ref().filter(|_| self.summary_at <= self.view.live_from);
+        self.wire.rebuild_head(&self.prefix, in_front);
         self.send(self.view.live_from..self.view.revealed);
     }
 
@@ -292,12 +308,16 @@ impl<'s> Context<'s> {
             lines: narrow(1 + part(u64::from(blocks.lines[i]))),
             tokens: narrow(envelope_tokens + part(text_tokens) + image_tokens),
             path_utf16: narrow(plan.path_utf16),
+            ascii: narrow(plan.envelope_utf16 + part(u64::from(blocks.ascii[i]))),
         }
     }
 
     /// Tokens of a block as the client sends it: a stub of its own counts, a provider's does not.
     pub(super) fn client_tokens(&self, block: u32) -> u64 {
         let i = block as usize;
+        if self.view.states[i].has(State::HIDDEN) {
+            return 0;
+        }
         if self.view.states[i].has(State::ELIDED) {
             let stub = self.stubs.binary_search_by_key(&block, |s| s.block);
             if let Some(stub) = stub.ok().map(|at| self.stubs[at]).filter(|s| !s.server) {
@@ -316,6 +336,9 @@ impl<'s> Context<'s> {
                 self.view.raw_tokens = self.view.raw_tokens + u64::from(stub.tokens) - before;
             }
             self.set_state(stub.block, State::ELIDED);
+            if stub.hidden {
+                self.hide_with_call(stub.block);
+            }
         }
         self.add_stubs(stubs);
     }
@@ -340,19 +363,26 @@ impl<'s> Context<'s> {
         let fits = |block: u32| {
             block < self.view.revealed
                 && view.is_live(block)
-                && self.view.session.blocks.kind[block as usize] == BlockKind::ToolResult
+                && matches!(
+                    self.view.session.blocks.kind[block as usize],
+                    BlockKind::ToolResult | BlockKind::ToolUse
+                )
                 && !view.states[block as usize].has(State::ELIDED)
         };
         let ascending = plan.stubs.is_sorted_by(|a, b| a.0 < b.0);
         if !ascending || !plan.stubs.iter().all(|(block, _)| fits(*block)) {
             return Err(BrokenPlan("a stub can only stand for a tool result that is in the history in full"));
         }
-        let milli = u64::from(self.view.session.coefficients.tool_result_milli);
+        let coefficients = &self.view.session.coefficients;
         let mut elided = Vec::with_capacity(plan.stubs.len());
         for (block, size) in &plan.stubs {
+            let is_call = self.view.session.blocks.kind[*block as usize] == BlockKind::ToolUse;
+            let milli = if is_call { coefficients.tool_use_milli } else { coefficients.tool_result_milli };
             let (tokens, utf16) = match size {
-                StubTokens::Utf16(n) => (scale_milli(*n, milli), *n),
+                StubTokens::Utf16(n) => (scale_milli(*n, u64::from(milli)), *n),
                 StubTokens::Tokens(n) => (*n, 0),
+                StubTokens::Sized { tokens, utf16 } => (*tokens, *utf16),
+                StubTokens::Nothing => (0, 0),
             };
             let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
             elided.push(Stub {
@@ -360,12 +390,13 @@ impl<'s> Context<'s> {
                 tokens: narrow(tokens),
                 utf16: narrow(utf16),
                 server: plan.server,
+                hidden: *size == StubTokens::Nothing,
             });
         }
         self.elide(&elided);
         let withheld = plan.withhold.clone().map_or(0, |range| self.withhold(range).0);
-        let first = plan.stubs.iter().map(|(b, _)| *b).chain(plan.withhold.clone().map(|r| r.start)).min();
-        self.resend_from(first.unwrap_or(self.view.revealed), Cause::PrefixRule);
+        let first = self.first_touched(&elided, plan.withhold.as_ref());
+        self.resend_from(first, Cause::PrefixRule);
         Ok((withheld, elided))
     }
 
@@ -378,14 +409,19 @@ impl<'s> Context<'s> {
         if !blocks.iter().all(elided) || !blocks.is_sorted_by(|a, b| a < b) {
             return Err(BrokenPlan("only results that a stub stands for can be sent in full again"));
         }
+        let mut first = blocks.first().copied();
         for block in blocks {
             let before = self.client_tokens(*block);
-            self.view.states[*block as usize].0 &= !State::ELIDED.0;
+            let was_hidden = self.view.states[*block as usize].has(State::HIDDEN);
+            self.view.states[*block as usize].0 &= !(State::ELIDED.0 | State::HIDDEN.0);
             self.view.raw_tokens = self.view.raw_tokens + self.client_tokens(*block) - before;
+            if was_hidden {
+                first = first.min(self.show_call_of(*block).or(first));
+            }
         }
         self.stubs.retain(|s| blocks.binary_search(&s.block).is_err());
-        if let Some(first) = blocks.first() {
-            self.resend_from(*first, Cause::PrefixRule);
+        if let Some(first) = first {
+            self.resend_from(first, Cause::PrefixRule);
         }
         Ok(())
     }
@@ -423,36 +459,6 @@ impl<'s> Context<'s> {
         count
     }
 
-    /// Whether a compaction may be carried out as planned.
-    ///
-    /// # Errors
-    /// It would cut a message or an open tool round in two, or drop a user message that the rule keeps.
-    pub fn check_fold(&self, plan: &SummarizePlan<'_>) -> Result<(), BrokenPlan> {
-        let view = &self.view;
-        let folds_nothing = plan.fold_to == view.live_from && view.summary.is_none();
-        if plan.fold_to < view.live_from || folds_nothing || plan.fold_to > view.revealed {
-            return Err(BrokenPlan("a compaction must fold something that is in the history"));
-        }
-        let blocks = &view.session.blocks;
-        if let Some(kept) = (plan.fold_to..view.revealed).find(|b| view.is_live(*b)) {
-            let message = blocks.message[kept as usize];
-            let folds_part = (view.live_from..plan.fold_to).rev().find(|b| view.is_live(*b));
-            if folds_part.is_some_and(|b| blocks.message[b as usize] == message) {
-                return Err(BrokenPlan("a compaction must not cut a message in two"));
-            }
-            if blocks.kind[kept as usize] == BlockKind::ToolResult {
-                return Err(BrokenPlan("a compaction must not part a tool call from its result"));
-            }
-        }
-        if round_is_open(view) {
-            return Err(BrokenPlan("a compaction must not cut through an open tool round"));
-        }
-        if plan.spec.keep == Keep::UnansweredUser && plan.fold_to > first_unanswered_user(view) {
-            return Err(BrokenPlan("the rule keeps the last user message, the plan does not"));
-        }
-        Ok(())
-    }
-
     /// Something outside the blocks changed what the cache of messages depends on.
     pub(super) fn note_change(&mut self, cause: Cause) {
         self.wire.note_change(cause);
@@ -467,7 +473,7 @@ impl<'s> Context<'s> {
         for block in blocks.iter().copied().filter(|b| *b < revealed) {
             let state = self.view.states[block as usize];
             if !state.has(State::ELIDED) && !state.has_left() {
-                elided.push(Stub { block, tokens, utf16: 0, server: false });
+                elided.push(Stub { block, tokens, utf16: 0, server: false, hidden: false });
             }
         }
         self.elide(&elided);

@@ -13,7 +13,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::aside::Aside;
 use super::context::{BrokenPlan, Context, Memory};
 use super::ledger::{Change, Ledger};
 use super::recording::{Recording, usage_digits};
@@ -21,14 +20,16 @@ use super::wire::is_replayable;
 use super::{Recorder, Summary};
 use crate::cause::Cause;
 use crate::policy::interpreter::Interpreter;
-use crate::policy::plan::Plan;
-use crate::policy::strategy::MarkerPlace;
+use crate::policy::occasion::Occasion;
+use crate::policy::plan::{Ingest, Plan};
+use crate::policy::recovery::Ladder;
+use crate::policy::strategy::{Hook, Hooks, MarkerPlace};
 use crate::policy::{OnBindingError, Policy, Strategy};
 use crate::provider::price::{Price, Rates};
 use crate::provider::{
-    Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, Request, Ttl,
+    Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, RejectionKind, Request, Ttl,
 };
-use crate::session::{BlockKind, DropReason, Event, EventKind, Session};
+use crate::session::{BlockKind, DropReason, Event, EventKind, Session, Step};
 use crate::sim::SimEventKind;
 use crate::sim::summary::StopReason;
 
@@ -81,6 +82,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
 ) -> Summary {
     let memory = std::mem::take(&mut scratch.memory);
     let recorder_wants = recorder.wants_events();
+    let hooks = policy.hooks();
     let mut cell = Cell {
         session,
         strategy,
@@ -96,6 +98,11 @@ pub fn run_policy<'p, P: Policy<'p>>(
         markers: std::mem::take(&mut scratch.markers),
         thinking: std::mem::take(&mut scratch.thinking),
         next_event: 0,
+        hooks,
+        ladder: Ladder::default(),
+        turn: 0,
+        archived: 0,
+        reclaimed: None,
         reads_estimate: strategy.estimate.is_some() && (strategy.uses_estimate() || recorder_wants),
         compactions_are_undone: session.recorded_compactions_undone() > 0,
     };
@@ -109,28 +116,46 @@ pub fn run_policy<'p, P: Policy<'p>>(
 }
 
 /// Everything of one run.
-struct Cell<'a, 'p, P, R> {
-    session: &'a Session,
-    strategy: &'p Strategy,
-    policy: &'a mut P,
-    model: &'a ModelSpec,
-    context: Context<'a>,
-    provider: Provider<'a>,
-    log: Recording<'a, R>,
-    ledger: Option<Ledger>,
-    options: &'a RunOptions,
-    on_binding_error: OnBindingError,
-    params: Params,
-    markers: Vec<Marker>,
-    thinking: Vec<u32>,
-    next_event: usize,
+pub(super) struct Cell<'a, 'p, P, R> {
+    pub(super) session: &'a Session,
+    pub(super) strategy: &'p Strategy,
+    pub(super) policy: &'a mut P,
+    pub(super) model: &'a ModelSpec,
+    pub(super) context: Context<'a>,
+    pub(super) provider: Provider<'a>,
+    pub(super) log: Recording<'a, R>,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) options: &'a RunOptions,
+    pub(super) on_binding_error: OnBindingError,
+    pub(super) params: Params,
+    pub(super) markers: Vec<Marker>,
+    pub(super) thinking: Vec<u32>,
+    pub(super) next_event: usize,
+    /// Hooks at which the policy wants to be asked.
+    pub(super) hooks: Hooks,
+    /// The ladder of recovery, as far as it is used.
+    pub(super) ladder: Ladder,
+    /// Human turns begun.
+    pub(super) turn: u32,
+    /// Summaries whose folded messages went to a file.
+    pub(super) archived: u64,
+    /// An edit that nothing followed yet: rule, measure before and after, tokens that left.
+    pub(super) reclaimed: Option<(String, u64, u64, u64)>,
     /// Somebody reads the client's estimate, and with it the digits of the usage a client stores.
-    reads_estimate: bool,
-    compactions_are_undone: bool,
+    pub(super) reads_estimate: bool,
+    pub(super) compactions_are_undone: bool,
 }
 
 /// The run ends here.
-struct Stop(StopReason);
+pub(super) struct Stop(pub(super) StopReason);
+
+/// What a plan came to.
+enum Done {
+    /// Nothing changed.
+    Nothing,
+    /// The history changed, and so many tokens of the client's estimate left.
+    Freed(u64),
+}
 
 impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     fn replay(&mut self) {
@@ -149,7 +174,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     fn step(&mut self, step: usize) -> Result<(), Stop> {
         self.events_before(step);
         self.reveal_input(step);
-        self.ask_policy(false);
+        self.ask(Hook::Request);
         if let Some(ledger) = &self.ledger {
             let rebuilt = ledger.rebuild(self.session, &self.context);
             self.context = rebuilt;
@@ -163,128 +188,201 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let replayable =
             |b: &u32| kinds[*b as usize] == BlockKind::Thinking && is_replayable(flags[*b as usize]);
         self.thinking.extend(output.clone().filter(replayable));
+        let has_calls = output.clone().any(|b| kinds[b as usize] == BlockKind::ToolUse);
         self.context.reveal(output.clone());
         self.context.send(output);
         self.provider.answered(&self.thinking);
+        self.ask(Hook::Response);
+        if !has_calls {
+            self.ask(Hook::TurnEnd);
+        }
         Ok(())
     }
 
-    /// New input enters the history; oversized results are shortened before they do.
+    /// New input enters the history: results first, shortened where they are oversized, then what the user
+    /// says. A turn begins before it does; tools have come back when the results have.
     fn reveal_input(&mut self, step: usize) {
-        let input = self.session.steps[step].input.clone();
-        self.context.reveal(input.clone());
-        if self.policy.has_tool_result_rules() {
-            for block in input.clone() {
+        let Step { input, human_turn, .. } = &self.session.steps[step];
+        let (input, human_turn) = (input.clone(), *human_turn);
+        self.ask(Hook::Idle);
+        if !self.hooks.has(Hook::TurnStart) && !self.hooks.has(Hook::AfterTools) {
+            self.turn += u32::from(human_turn);
+            return self.reveal_blocks(input);
+        }
+        let kinds = &self.session.blocks.kind;
+        let is_result = |b: &u32| kinds[*b as usize] == BlockKind::ToolResult;
+        let results_end = input.clone().find(|b| !is_result(b)).unwrap_or(input.end);
+        if results_end > input.start {
+            self.reveal_blocks(input.start..results_end);
+        }
+        if human_turn {
+            self.turn += 1;
+            self.ask(Hook::TurnStart);
+        } else if results_end > input.start {
+            self.ask(Hook::AfterTools);
+        }
+        self.reveal_blocks(results_end..input.end);
+    }
+
+    fn reveal_blocks(&mut self, blocks: Range<u32>) {
+        self.context.reveal(blocks.clone());
+        if self.hooks.has(Hook::ToolResult) {
+            for block in blocks.clone() {
                 if self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
-                    self.offload(block);
+                    self.ingest(block);
                 }
             }
         }
-        self.context.send(input);
+        self.context.send(blocks);
     }
 
-    fn offload(&mut self, block: u32) {
+    fn ingest(&mut self, block: u32) {
         for rule in 0..self.policy.rule_count() {
             let Some(plan) = self.policy.at_tool_result(rule, self.context.view(), block) else { continue };
-            match self.context.apply_offload(&plan) {
-                Ok(stored) => {
+            let applied = match &plan {
+                Ingest::Offload(offload) => self.context.apply_offload(offload),
+                Ingest::Truncate(stored) => self.context.apply_truncation(*stored),
+            };
+            let id = self.policy.rule_id(rule);
+            match (applied, plan) {
+                (Err(broken), _) => self.log.violation(id, broken.0),
+                (Ok(stored), plan) => {
+                    match plan {
+                        Ingest::Offload(_) => self.log.offload(id, self.context.view(), &stored),
+                        Ingest::Truncate(_) => self.log.truncated(id, &stored),
+                    }
                     if let Some(ledger) = &mut self.ledger {
                         ledger.note_stored(stored);
                     }
-                    self.log.offload(self.policy.rule_id(rule), self.context.view(), &stored);
                 }
-                Err(broken) => self.log.violation(self.policy.rule_id(rule), broken.0),
             }
             return;
         }
     }
 
-    fn ask_policy(&mut self, manual: bool) {
-        for rule in 0..self.policy.rule_count() {
-            // A rule that took stubs back is asked again for what it wants instead.
-            while let Some(plan) = self.policy.at_request(rule, self.context.view(), manual) {
-                let id = self.policy.rule_id(rule).to_owned();
-                let asks_again = matches!(plan, Plan::Restore { .. });
-                let applied = self.apply(&id, plan);
-                if let Err(broken) = applied {
-                    self.log.violation(&id, broken.0);
-                }
-                if !asks_again || applied.is_err() {
-                    break;
-                }
-            }
+    /// What the client's clock says at a hook.
+    pub(super) fn occasion(&self, hook: Hook) -> Occasion {
+        let gap_ms = self.log.now().start_ms.zip(self.log.last_start_ms()).map(|(now, last)| now - last);
+        Occasion {
+            request: self.log.number(),
+            turn: self.turn,
+            gap_ms,
+            is_cold: gap_ms.is_none_or(|gap| gap >= self.strategy.cache_life_ms),
+            archived: self.archived,
+            ..Occasion::at(hook)
         }
     }
 
+    /// Asks every rule at a hook, in order.
+    pub(super) fn ask(&mut self, hook: Hook) {
+        if !self.hooks.has(hook) {
+            return;
+        }
+        let occasion = self.occasion(hook);
+        self.policy.begin(&occasion);
+        for rule in 0..self.policy.rule_count() {
+            self.ask_rule(rule, &occasion);
+        }
+        if let Some((id, before, after, freed)) = self.reclaimed.take() {
+            self.log.reclaimed(&id, before, after, freed);
+        }
+    }
+
+    /// Asks one rule and carries out what it decides; what that freed, if it did anything.
+    pub(super) fn ask_rule(&mut self, rule: usize, occasion: &Occasion) -> Option<u64> {
+        let mut freed = None;
+        // A rule that took stubs back is asked again for what it wants instead.
+        while let Some(plan) = self.policy.at_hook(rule, occasion, self.context.view()) {
+            let id = self.policy.rule_id(rule).to_owned();
+            let asks_again = matches!(plan, Plan::Restore { .. });
+            match self.apply(rule, &id, occasion, plan) {
+                Ok(Done::Nothing) => break,
+                Ok(Done::Freed(tokens)) => freed = Some(freed.unwrap_or(0) + tokens),
+                Err(broken) => {
+                    self.log.violation(&id, broken.0);
+                    break;
+                }
+            }
+            if !asks_again {
+                break;
+            }
+        }
+        freed
+    }
+
     /// Carries out a plan, or says why it is broken; a broken plan changes nothing.
-    fn apply(&mut self, id: &str, plan: Plan<'_>) -> Result<(), BrokenPlan> {
+    fn apply(
+        &mut self,
+        rule: usize,
+        id: &str,
+        occasion: &Occasion,
+        plan: Plan<'_>,
+    ) -> Result<Done, BrokenPlan> {
+        let mut freed = 0;
         match plan {
             Plan::Notice { text } => {
                 self.log.event(|| SimEventKind::Notice { rule: id.to_owned(), text: text.to_owned() });
+                return Ok(Done::Nothing);
             }
-            Plan::SameStubs { reported } => self.log.event(|| SimEventKind::SameStubs {
-                rule: id.to_owned(),
-                elided_count: reported.0,
-                chars_saved: reported.1,
-            }),
+            Plan::SameStubs { reported } => {
+                self.log.event(|| SimEventKind::SameStubs {
+                    rule: id.to_owned(),
+                    elided_count: reported.0,
+                    chars_saved: reported.1,
+                });
+                return Ok(Done::Nothing);
+            }
             Plan::Restore { blocks } => {
                 self.context.apply_restore(&blocks)?;
                 self.note(Change::Restore { blocks });
+                return Ok(Done::Freed(0));
             }
             Plan::Stub(plan) => {
                 let (withheld, elided) = self.context.apply_stubs(&plan)?;
                 self.log.pass(id, self.session, &plan, withheld);
                 self.note(Change::Pass { elided, withhold: plan.withhold });
             }
+            Plan::Replace(plan) => {
+                let withheld = self.context.apply_replace(&plan)?;
+                freed = plan.saved_estimate;
+                self.log.replaced(id, &plan, withheld);
+                self.note(Change::Replaced { stored: plan.stored, withhold: plan.withhold });
+            }
+            Plan::Strip { blocks } => {
+                let withheld = self.context.apply_strip(&blocks)?;
+                self.log.stripped(id, withheld);
+                self.note(Change::Stripped { blocks });
+            }
             Plan::Summarize(plan) => {
                 self.context.check_fold(&plan)?;
-                self.compact(id, &plan);
+                if !self.compact(id, &plan, occasion) {
+                    self.policy.failed(rule);
+                    return Ok(Done::Nothing);
+                }
+                self.reclaimed = None;
             }
         }
-        Ok(())
+        let stopped = self.policy.applied(rule, occasion, self.context.view());
+        if let Some(stopped) = stopped.filter(|s| s.stops || occasion.hook == Hook::Manual) {
+            self.reclaimed = Some((id.to_owned(), stopped.tokens_before, stopped.tokens_after, freed));
+        }
+        Ok(Done::Freed(freed))
     }
 
-    fn note(&mut self, change: Change) {
+    pub(super) fn note(&mut self, change: Change) {
         if let Some(ledger) = &mut self.ledger {
             ledger.note(&self.context, change);
         }
     }
 
-    fn compact(&mut self, id: &str, plan: &crate::policy::plan::SummarizePlan<'_>) {
-        let aside = Aside::new(self.session, self.strategy, self.model, plan);
-        self.log.compaction_start(id, plan);
-        self.context.wire().markers(&self.strategy.markers, &mut self.markers);
-        let request = Request {
-            params: self.params,
-            markers: &self.markers,
-            max_output_tokens: 0,
-            ..self.log.request(&self.context)
-        };
-        let call = match aside.call(&mut self.provider, &self.context, &request) {
-            Ok(call) => call,
-            Err(rejection) => {
-                let text = format!("Compaction failed: {}", rejection.message);
-                self.log.event(|| SimEventKind::Notice { rule: id.to_owned(), text });
-                return;
-            }
-        };
-        if call.sent_conversation {
-            self.context.mark_sent();
-        }
-        let withheld = self.context.fold(plan.fold_to, call.summary, plan.spec.withhold_kept_thinking);
-        self.note(Change::Compaction {
-            fold_to: plan.fold_to,
-            summary: call.summary,
-            withhold_kept: plan.spec.withhold_kept_thinking,
-        });
-        let tokens_after =
-            self.strategy.estimate.as_ref().map_or(0, |law| self.context.view().sum_of_messages(law));
-        self.log.compaction_done(id, plan, &call, tokens_after, withheld);
-    }
-
-    /// Sends the request of `step`, with at most one retry.
+    /// Sends the request of `step`, and again after what is done about a refusal.
     fn send(&mut self, step: usize) -> Result<(), Stop> {
         let mut retried = false;
+        if self.session.steps[step].human_turn
+            && let Some(recovery) = &self.strategy.recovery
+        {
+            self.ladder.turn_starts(recovery);
+        }
         loop {
             self.context.wire().markers(&self.strategy.markers, &mut self.markers);
             let request =
@@ -297,11 +395,19 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     let digits = if self.reads_estimate { usage_digits(&usage) } else { 0 };
                     let total = usage.prompt_tokens() + usage.output_tokens;
                     self.context.answered(u32::try_from(step).unwrap_or(u32::MAX), total, digits);
+                    if let Some(recovery) = &self.strategy.recovery {
+                        self.ladder.succeeded(recovery);
+                    }
                     return Ok(());
                 }
                 Answer::Rejected(rejection) => {
                     let kind = rejection.kind;
                     self.log.rejection(rejection);
+                    if let RejectionKind::Overflow { input_tokens, limit_tokens } = kind {
+                        let deficit = input_tokens.zip(limit_tokens).map(|(used, limit)| used - limit);
+                        self.recover_from_overflow(deficit)?;
+                        continue;
+                    }
                     self.recover(kind, retried)?;
                     retried = true;
                 }
@@ -347,14 +453,14 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 self.params.messages_key = *hash;
                 self.context.note_change(Cause::PrefixParameters);
             }
-            EventKind::ManualCompaction => self.ask_policy(true),
+            EventKind::ManualCompaction => self.ask(Hook::Manual),
             EventKind::RecordedClearing { blocks, applied: true } => {
                 let elided = self.context.apply_recorded_clearing(blocks);
                 self.note(Change::Pass { elided, withhold: None });
             }
             // The user asked for it; whether the recording's own is kept, the session's view says.
             EventKind::RecordedCompaction { automatic: false, .. } if self.compactions_are_undone => {
-                self.ask_policy(true);
+                self.ask(Hook::Manual);
             }
             EventKind::RecordedClearing { applied: false, .. }
             | EventKind::RecordedCompaction { .. }
@@ -408,8 +514,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     }
 
     /// What to do about a refusal: change the next attempt, or stop.
-    fn recover(&mut self, kind: crate::provider::RejectionKind, retried: bool) -> Result<(), Stop> {
-        use crate::provider::RejectionKind;
+    fn recover(&mut self, kind: RejectionKind, retried: bool) -> Result<(), Stop> {
         match kind {
             RejectionKind::Overflow { .. } => return Err(Stop(StopReason::Overflow)),
             RejectionKind::InvalidRequest => return Err(Stop(StopReason::InvalidRequest)),

@@ -139,6 +139,25 @@ impl Wire {
         self.push(session, block, stub_hash(original, tokens), tokens, false);
     }
 
+    /// Appends the summary in front of session block `at`.
+    pub(super) fn push_summary(&mut self, summary: &SummaryMessage, at: u32) {
+        let message = match self.blocks.last() {
+            Some(last) if !last.kind.is_prefix() => last.message + u32::from(last.kind.is_assistant()),
+            _ => 0,
+        };
+        self.blocks.push(SentBlock {
+            hash: summary.hash,
+            tokens: summary.tokens,
+            link: NO_LINK,
+            message,
+            kind: SentKind::Text,
+            deferred: false,
+            placeholder: false,
+        });
+        // It goes where what it stands for was, and leaves with it.
+        self.refs.push(at.saturating_sub(1));
+    }
+
     /// Appends the provider's placeholder for a block. The client goes on sending what it has, so the
     /// hash is that of the block, or of the stub of `stored_tokens` that the client keeps in its place.
     pub(super) fn push_placeholder(
@@ -180,7 +199,8 @@ impl Wire {
         for spec in specs {
             let after = match spec.place {
                 MarkerPlace::Tools => self.last_tool,
-                MarkerPlace::System => self.last_system,
+                // Without a system prompt the tools end what a marker there covers.
+                MarkerPlace::System => self.last_system.or(self.last_tool),
                 MarkerPlace::LastMessage => self.last_markable(self.blocks.len()),
                 MarkerPlace::LastUser => {
                     self.blocks.iter().rposition(|b| !b.kind.is_assistant() && !b.kind.is_prefix())
