@@ -10,6 +10,8 @@ mod offload;
 mod policy;
 mod provider;
 mod requests;
+mod sized;
+mod strategy;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +34,7 @@ pub struct Case<'a> {
 pub type Run = fn(&Case<'_>) -> Option<Value>;
 
 /// Rooms register their mechanisms here, one line each.
-const ROOMS: &[&[(&str, Run)]] = &[provider::MECHANISMS, policy::MECHANISMS];
+const ROOMS: &[&[(&str, Run)]] = &[provider::MECHANISMS, policy::MECHANISMS, strategy::MECHANISMS];
 
 /// What is not built yet, and why: (system, mechanism, reason). Nothing else may be skipped.
 const PENDING: &[(&str, &str, &str)] = &[
