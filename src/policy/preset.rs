@@ -29,11 +29,25 @@ pub fn json_schema() -> serde_json::Value {
 
 /// The presets in the binary, by name.
 const BUILTIN: &[(&str, &str)] = &[
+    ("aider", include_str!("presets/aider.toml")),
+    ("anthropic-compaction", include_str!("presets/anthropic-compaction.toml")),
+    ("anthropic-editing", include_str!("presets/anthropic-editing.toml")),
     ("arcturn", include_str!("presets/arcturn.toml")),
     ("arcturn-0.6", include_str!("presets/arcturn-0.6.toml")),
+    ("crush", include_str!("presets/crush.toml")),
+    ("deepagents", include_str!("presets/deepagents.toml")),
+    ("google-adk", include_str!("presets/google-adk.toml")),
+    ("goose", include_str!("presets/goose.toml")),
+    ("langchain-edit", include_str!("presets/langchain-edit.toml")),
+    ("langchain-summarization", include_str!("presets/langchain-summarization.toml")),
+    ("ms-agent-framework", include_str!("presets/ms-agent-framework.toml")),
     ("none", include_str!("presets/none.toml")),
     ("octo", include_str!("presets/octo.toml")),
     ("octo-doc", include_str!("presets/octo-doc.toml")),
+    ("openai-compaction", include_str!("presets/openai-compaction.toml")),
+    ("strands-sliding", include_str!("presets/strands-sliding.toml")),
+    ("vercel-prune", include_str!("presets/vercel-prune.toml")),
+    ("yoagent", include_str!("presets/yoagent.toml")),
 ];
 
 /// Names of the presets in the binary, in alphabetical order.
