@@ -21,6 +21,7 @@ mod ingest_pi;
 mod ingest_sketch;
 mod ingest_swe_agent;
 mod policies;
+mod ladders;
 mod prices;
 mod prompt_totals;
 mod provider;
