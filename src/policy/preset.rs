@@ -31,9 +31,25 @@ pub fn json_schema() -> serde_json::Value {
 const BUILTIN: &[(&str, &str)] = &[
     ("arcturn", include_str!("presets/arcturn.toml")),
     ("arcturn-0.6", include_str!("presets/arcturn-0.6.toml")),
+    ("claude-code", include_str!("presets/claude-code.toml")),
+    ("claude-code-older", include_str!("presets/claude-code-older.toml")),
+    ("cline", include_str!("presets/cline.toml")),
+    ("cline-legacy", include_str!("presets/cline-legacy.toml")),
+    ("codex", include_str!("presets/codex.toml")),
+    ("gemini-cli", include_str!("presets/gemini-cli.toml")),
+    ("mini-swe-agent", include_str!("presets/mini-swe-agent.toml")),
     ("none", include_str!("presets/none.toml")),
     ("octo", include_str!("presets/octo.toml")),
     ("octo-doc", include_str!("presets/octo-doc.toml")),
+    ("opencode-v1", include_str!("presets/opencode-v1.toml")),
+    ("opencode-v2", include_str!("presets/opencode-v2.toml")),
+    ("openhands", include_str!("presets/openhands.toml")),
+    ("openhands-amortized", include_str!("presets/openhands-amortized.toml")),
+    ("openhands-masking", include_str!("presets/openhands-masking.toml")),
+    ("openhands-recent", include_str!("presets/openhands-recent.toml")),
+    ("pi", include_str!("presets/pi.toml")),
+    ("roo", include_str!("presets/roo.toml")),
+    ("swe-agent", include_str!("presets/swe-agent.toml")),
 ];
 
 /// Names of the presets in the binary, in alphabetical order.
