@@ -102,11 +102,6 @@ impl Sized {
         }
         builder.sized
     }
-
-    /// Step whose input ends at block `revealed`.
-    pub fn step_at(&self, revealed: u32) -> usize {
-        self.session.steps.iter().position(|s| s.input.end == revealed).unwrap()
-    }
 }
 
 fn prefix(input: &Value, values: &Values<'_>) -> Prefix {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use ctxsim::error::Result;
 use ctxsim::policy::interpreter::Interpreter;
-use ctxsim::policy::plan::{Offload, Plan};
+use ctxsim::policy::occasion::{Occasion, Stopped};
+use ctxsim::policy::plan::{Ingest, Plan};
+use ctxsim::policy::strategy::{Hook, Hooks};
 use ctxsim::policy::view::{State, View};
 use ctxsim::policy::{Policy, PolicyConfig, PolicySpec};
 use ctxsim::provider::{Account, ModelSpec, Models};
@@ -32,7 +34,7 @@ struct Look {
 struct Probe<'a, 'p> {
     interpreter: Interpreter<'p>,
     sized: &'a Sized,
-    looks: BTreeMap<usize, Look>,
+    looks: BTreeMap<u32, Look>,
 }
 
 impl<'p> Policy<'p> for Probe<'_, 'p> {
@@ -41,31 +43,48 @@ impl<'p> Policy<'p> for Probe<'_, 'p> {
     }
 
     fn rule_id(&self, rule: usize) -> &str {
-        if rule < self.interpreter.rule_count() { self.interpreter.rule_id(rule) } else { "probe" }
+        if self.has(rule) { self.interpreter.rule_id(rule) } else { "probe" }
     }
 
-    fn has_tool_result_rules(&self) -> bool {
-        self.interpreter.has_tool_result_rules()
+    fn hooks(&self) -> Hooks {
+        self.interpreter.hooks().with(Hook::Request)
     }
 
-    fn at_tool_result(&mut self, rule: usize, view: &View<'_>, result: u32) -> Option<Offload> {
-        (rule < self.interpreter.rule_count())
-            .then(|| self.interpreter.at_tool_result(rule, view, result))
-            .flatten()
+    fn at_tool_result(&mut self, rule: usize, view: &View<'_>, result: u32) -> Option<Ingest> {
+        self.has(rule).then(|| self.interpreter.at_tool_result(rule, view, result)).flatten()
     }
 
     fn resumed(&mut self, session: &Session) {
         self.interpreter.resumed(session);
     }
 
-    fn at_request(&mut self, rule: usize, view: &View<'_>, manual: bool) -> Option<Plan<'p>> {
-        if rule < self.interpreter.rule_count() {
-            return self.interpreter.at_request(rule, view, manual);
+    fn begin(&mut self, occasion: &Occasion) {
+        self.interpreter.begin(occasion);
+    }
+
+    fn at_hook(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Plan<'p>> {
+        if self.has(rule) {
+            return self.interpreter.at_hook(rule, occasion, view);
         }
-        if !manual {
-            self.looks.insert(self.sized.step_at(view.revealed) + 1, look(view, &self.sized.names));
+        if occasion.hook == Hook::Request {
+            self.looks.insert(occasion.request, look(view, &self.sized.names));
         }
         None
+    }
+
+    fn applied(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Stopped> {
+        self.has(rule).then(|| self.interpreter.applied(rule, occasion, view)).flatten()
+    }
+
+    fn failed(&mut self, rule: usize) {
+        self.interpreter.failed(rule);
+    }
+}
+
+impl Probe<'_, '_> {
+    /// Whether the rule is the interpreter's.
+    fn has(&self, rule: usize) -> bool {
+        rule < self.interpreter.rule_count()
     }
 }
 
@@ -76,7 +95,9 @@ fn words(state: State) -> &'static str {
         (State::FOLDED, "folded"),
         (State::ELIDED, "stubbed"),
         (State::WITHHELD, "withheld"),
+        (State::HIDDEN, "dropped"),
         (State::OFFLOADED, "offloaded"),
+        (State::REPLACED, "replaced"),
     ];
     words.into_iter().find(|(bit, _)| state.has(*bit)).map_or("kept", |(_, word)| word)
 }
@@ -98,7 +119,7 @@ fn look(view: &View<'_>, names: &[Option<String>]) -> Look {
 impl Look {
     fn to_json(&self) -> Value {
         let mut out = json!({"first_kept": self.first_kept, "has_summary": self.has_summary});
-        for word in ["kept", "stubbed", "offloaded", "folded", "dropped", "withheld"] {
+        for word in ["kept", "stubbed", "offloaded", "folded", "dropped", "withheld", "replaced"] {
             out[word] = json!(self.names.get(word).cloned().unwrap_or_default());
             out[format!("{word}_count")] = json!(self.counts.get(word).copied().unwrap_or(0));
         }
@@ -204,7 +225,8 @@ fn reported(record: &FullRecorder, ids: &[&str]) -> Value {
 
 /// Whether an event of this kind says that its rule changed something.
 fn acted(kind: &str) -> bool {
-    !["notice", "compaction_start", "same_stubs", "violation"].contains(&kind)
+    !["notice", "compaction_start", "compaction_progress", "compaction_failed", "same_stubs", "violation"]
+        .contains(&kind)
 }
 
 fn requests_of(
