@@ -1,5 +1,6 @@
 //! Edits of history and what they cost (reports 20 to 31 of the collection).
 
+use ctxsim::cause::Cause;
 use ctxsim::generate::ConstantGrowth;
 use ctxsim::policy::{Policy, interpreter::Interpreter, plan::Plan};
 use ctxsim::provider::break_even::of_edit;
@@ -87,7 +88,7 @@ fn every_transition_that_does_not_append_is_counted_and_priced() {
     assert_eq!(missed, summary.usage.uncached_tokens + summary.usage.cache_write_tokens());
     let at_breaks: u64 = record.requests.iter().map(|r| r.missed_tokens).sum();
     let first = record.requests[0].missed_tokens;
-    let of_rule = summary.misses.iter().find(|m| m.cause == ctxsim::cause::Cause::PrefixRule).unwrap();
+    let of_rule = summary.miss(Cause::PrefixRule);
     assert_eq!(of_rule.tokens, at_breaks - first);
     // The report's own figures.
     assert_eq!(772_946 * 1_000 / 1_072_637, 720);
