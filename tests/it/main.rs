@@ -22,6 +22,7 @@ mod ingest_sketch;
 mod ingest_swe_agent;
 mod ladders;
 mod policies;
+mod language;
 mod prices;
 mod prompt_totals;
 mod provider;
