@@ -175,7 +175,7 @@ impl RuleState {
     fn take_back<'p>(&mut self, view: &View<'_>) -> Option<Plan<'p>> {
         let mut blocks = std::mem::take(&mut self.recent_again);
         blocks.extend(self.replaced.iter().map(|c| c.block));
-        blocks.retain(|b| view.is_live(*b) && is_replaced(view, *b));
+        blocks.retain(|b| view.is_live(*b) && view.states[*b as usize].has(State::ELIDED));
         blocks.sort_unstable();
         self.pending.splice(0..0, self.replaced.drain(..));
         self.pending_saved += std::mem::take(&mut self.replaced_saved);
@@ -255,7 +255,7 @@ impl RuleState {
             self.replaced.clear();
             self.replaced_saved = 0;
             self.replaced_saved_utf16 = 0;
-            let stubbed = |b: &u32| view.is_live(*b) && is_replaced(view, *b);
+            let stubbed = |b: &u32| view.is_live(*b) && view.states[*b as usize].has(State::ELIDED);
             self.recent_again.clear();
             if cumulative {
                 self.recent_again.extend((boundary..view.revealed).filter(stubbed));

@@ -1,12 +1,14 @@
 //! One cell: one session under one strategy on one model. Pure: no I/O, no clock, no text, no thread.
 
 mod aside;
+mod asking;
 mod compact;
 pub mod context;
 mod edits;
 pub mod events;
 pub mod leave;
 pub mod ledger;
+mod recorded;
 mod recording;
 mod recover;
 pub mod run;

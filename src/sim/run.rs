@@ -13,15 +13,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::context::{BrokenPlan, Context, Memory};
+use super::context::{Context, Memory};
 use super::ledger::{Change, Ledger};
 use super::recording::{Recording, usage_digits};
 use super::wire::is_replayable;
 use super::{Recorder, Summary};
 use crate::cause::Cause;
 use crate::policy::interpreter::Interpreter;
-use crate::policy::occasion::Occasion;
-use crate::policy::plan::{Ingest, Plan};
+use crate::policy::plan::Ingest;
 use crate::policy::recovery::Ladder;
 use crate::policy::strategy::{Hook, Hooks, MarkerPlace};
 use crate::policy::{OnBindingError, Policy, Strategy};
@@ -29,8 +28,7 @@ use crate::provider::price::{Price, Rates};
 use crate::provider::{
     Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, RejectionKind, Request, Ttl,
 };
-use crate::session::{BlockKind, DropReason, Event, EventKind, Session, Step};
-use crate::sim::SimEventKind;
+use crate::session::{BlockKind, Session, Step};
 use crate::sim::summary::StopReason;
 
 /// Options of a run besides session, strategy and model.
@@ -149,14 +147,6 @@ pub(super) struct Cell<'a, 'p, P, R> {
 /// The run ends here.
 pub(super) struct Stop(pub(super) StopReason);
 
-/// What a plan came to.
-enum Done {
-    /// Nothing changed.
-    Nothing,
-    /// The history changed, and so many tokens of the client's estimate left.
-    Freed(u64),
-}
-
 impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     fn replay(&mut self) {
         if self.strategy.warm_prefix {
@@ -260,121 +250,6 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         }
     }
 
-    /// What the client's clock says at a hook.
-    pub(super) fn occasion(&self, hook: Hook) -> Occasion {
-        let gap_ms = self.log.now().start_ms.zip(self.log.last_start_ms()).map(|(now, last)| now - last);
-        Occasion {
-            request: self.log.number(),
-            turn: self.turn,
-            gap_ms,
-            is_cold: gap_ms.is_none_or(|gap| gap >= self.strategy.cache_life_ms),
-            archived: self.archived,
-            ..Occasion::at(hook)
-        }
-    }
-
-    /// Asks every rule at a hook, in order.
-    pub(super) fn ask(&mut self, hook: Hook) {
-        if !self.hooks.has(hook) {
-            return;
-        }
-        let occasion = self.occasion(hook);
-        self.policy.begin(&occasion);
-        for rule in 0..self.policy.rule_count() {
-            self.ask_rule(rule, &occasion);
-        }
-        if let Some((id, before, after, freed)) = self.reclaimed.take() {
-            self.log.reclaimed(&id, before, after, freed);
-        }
-    }
-
-    /// Asks one rule and carries out what it decides; what that freed, if it did anything.
-    pub(super) fn ask_rule(&mut self, rule: usize, occasion: &Occasion) -> Option<u64> {
-        let mut freed = None;
-        // A rule that took stubs back is asked again for what it wants instead.
-        while let Some(plan) = self.policy.at_hook(rule, occasion, self.context.view()) {
-            let id = self.policy.rule_id(rule).to_owned();
-            let asks_again = matches!(plan, Plan::Restore { .. });
-            match self.apply(rule, &id, occasion, plan) {
-                Ok(Done::Nothing) => break,
-                Ok(Done::Freed(tokens)) => freed = Some(freed.unwrap_or(0) + tokens),
-                Err(broken) => {
-                    self.log.violation(&id, broken.0);
-                    break;
-                }
-            }
-            if !asks_again {
-                break;
-            }
-        }
-        freed
-    }
-
-    /// Carries out a plan, or says why it is broken; a broken plan changes nothing.
-    fn apply(
-        &mut self,
-        rule: usize,
-        id: &str,
-        occasion: &Occasion,
-        plan: Plan<'_>,
-    ) -> Result<Done, BrokenPlan> {
-        let mut freed = 0;
-        match plan {
-            Plan::Notice { text } => {
-                self.log.event(|| SimEventKind::Notice { rule: id.to_owned(), text: text.to_owned() });
-                return Ok(Done::Nothing);
-            }
-            Plan::SameStubs { reported } => {
-                self.log.event(|| SimEventKind::SameStubs {
-                    rule: id.to_owned(),
-                    elided_count: reported.0,
-                    chars_saved: reported.1,
-                });
-                return Ok(Done::Nothing);
-            }
-            Plan::Restore { blocks } => {
-                self.context.apply_restore(&blocks)?;
-                self.note(Change::Restore { blocks });
-                return Ok(Done::Freed(0));
-            }
-            Plan::Stub(plan) => {
-                let (withheld, elided) = self.context.apply_stubs(&plan)?;
-                self.log.pass(id, self.session, &plan, withheld);
-                self.note(Change::Pass { elided, withhold: plan.withhold });
-            }
-            Plan::Replace(plan) => {
-                let withheld = self.context.apply_replace(&plan)?;
-                freed = plan.saved_estimate;
-                self.log.replaced(id, &plan, withheld);
-                self.note(Change::Replaced { stored: plan.stored, withhold: plan.withhold });
-            }
-            Plan::Strip { blocks } => {
-                let withheld = self.context.apply_strip(&blocks)?;
-                self.log.stripped(id, withheld);
-                self.note(Change::Stripped { blocks });
-            }
-            Plan::Summarize(plan) => {
-                self.context.check_fold(&plan)?;
-                if !self.compact(id, &plan, occasion) {
-                    self.policy.failed(rule);
-                    return Ok(Done::Nothing);
-                }
-                self.reclaimed = None;
-            }
-        }
-        let stopped = self.policy.applied(rule, occasion, self.context.view());
-        if let Some(stopped) = stopped.filter(|s| s.stops || occasion.hook == Hook::Manual) {
-            self.reclaimed = Some((id.to_owned(), stopped.tokens_before, stopped.tokens_after, freed));
-        }
-        Ok(Done::Freed(freed))
-    }
-
-    pub(super) fn note(&mut self, change: Change) {
-        if let Some(ledger) = &mut self.ledger {
-            ledger.note(&self.context, change);
-        }
-    }
-
     /// Sends the request of `step`, and again after what is done about a refusal.
     fn send(&mut self, step: usize) -> Result<(), Stop> {
         let mut retried = false;
@@ -419,100 +294,6 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         self.strategy.estimate.as_ref().map(|law| self.context.view().estimate_tokens(law))
     }
 
-    /// Events of the recording before `step`. A change at a resume is one the process did not see.
-    fn events_before(&mut self, step: usize) {
-        let session = self.session;
-        let begin = self.next_event;
-        let due = session.events[begin..].iter().take_while(|e| e.before_step as usize <= step).count();
-        self.next_event += due;
-        let events = &session.events[begin..begin + due];
-        let resumed = events.iter().any(|e| e.kind == EventKind::Resumed);
-        for group in events.chunk_by(|a, b| drop_reason(a).is_some() && drop_reason(a) == drop_reason(b)) {
-            match drop_reason(&group[0]) {
-                Some(reason) => self.drop_blocks(group, reason),
-                None => self.event(&group[0].kind, resumed),
-            }
-        }
-    }
-
-    fn event(&mut self, event: &EventKind, resumed: bool) {
-        match event {
-            EventKind::ToolsChanged { tools } => {
-                let mut prefix = self.context.prefix.clone();
-                let order_only = is_permutation(&prefix.tools, tools);
-                prefix.tools.clone_from(tools);
-                let cause = if order_only { Cause::PrefixToolOrder } else { Cause::PrefixTools };
-                self.change_prefix(prefix, cause, resumed);
-            }
-            EventKind::SystemChanged { system } => {
-                let mut prefix = self.context.prefix.clone();
-                prefix.system.clone_from(system);
-                self.change_prefix(prefix, Cause::PrefixSystem, resumed);
-            }
-            EventKind::ParametersChanged { hash } => {
-                self.params.messages_key = *hash;
-                self.context.note_change(Cause::PrefixParameters);
-            }
-            EventKind::ManualCompaction => self.ask(Hook::Manual),
-            EventKind::RecordedClearing { blocks, applied: true } => {
-                let elided = self.context.apply_recorded_clearing(blocks);
-                self.note(Change::Pass { elided, withhold: None });
-            }
-            // The user asked for it; whether the recording's own is kept, the session's view says.
-            EventKind::RecordedCompaction { automatic: false, .. } if self.compactions_are_undone => {
-                self.ask(Hook::Manual);
-            }
-            EventKind::RecordedClearing { applied: false, .. }
-            | EventKind::RecordedCompaction { .. }
-            | EventKind::BlocksDropped { .. } => {}
-            EventKind::ModelChanged { model } => self.change_model(model),
-            EventKind::Resumed => {}
-        }
-    }
-
-    /// Drops that follow each other for one reason are one change.
-    fn drop_blocks(&mut self, events: &[Event], reason: DropReason) {
-        let cause = match reason {
-            DropReason::Compaction => Cause::PrefixCompaction,
-            DropReason::Clear | DropReason::Rewind => Cause::PrefixRewind,
-            DropReason::Unexplained => Cause::PrefixUnknown,
-        };
-        let ranges: Vec<Range<u32>> = events
-            .iter()
-            .filter_map(|e| match e.kind {
-                EventKind::BlocksDropped { from, to, .. } => Some(from..to),
-                _ => None,
-            })
-            .collect();
-        self.context.drop_blocks(&ranges, reason, cause);
-        if reason == DropReason::Unexplained {
-            let first = ranges.iter().map(|r| r.start).min().unwrap_or(0);
-            self.provider.forget_bindings(|block| block >= first);
-        }
-        self.note(Change::Dropped { ranges, reason, cause });
-    }
-
-    fn change_prefix(&mut self, prefix: crate::session::Prefix, cause: Cause, resumed: bool) {
-        self.context.change_prefix(prefix.clone(), cause);
-        self.note(Change::PrefixChanged { prefix, cause });
-        if self.strategy.withhold_on_prefix_change && !resumed {
-            let withheld = self.context.withhold_all(cause);
-            self.note(Change::WithholdAll);
-            self.log.prefix_change_noticed(withheld);
-        }
-    }
-
-    /// The recording goes on with another model. One that is not known changes nothing.
-    fn change_model(&mut self, id: &str) {
-        let found = self.options.model_changes.as_ref().and_then(|models| models.resolve(id).ok());
-        if let Some(found) = found.filter(|f| f.model.id != self.model.id && !f.substituted) {
-            self.model = found.model;
-            self.provider.set_model(found.model);
-            self.log.set_price(price_of(found.model));
-            self.context.note_change(Cause::PrefixModel);
-        }
-    }
-
     /// What to do about a refusal: change the next attempt, or stop.
     fn recover(&mut self, kind: RejectionKind, retried: bool) -> Result<(), Stop> {
         match kind {
@@ -554,13 +335,6 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     }
 }
 
-fn drop_reason(event: &Event) -> Option<DropReason> {
-    match event.kind {
-        EventKind::BlocksDropped { reason, .. } => Some(reason),
-        _ => None,
-    }
-}
-
 /// What is charged where no price is known: nothing, and the caller says so.
 static UNPRICED: Price = Price {
     rates: Rates { input: 0, output: 0, write_short: 0, write_long: 0, read: 0 },
@@ -575,13 +349,4 @@ static UNPRICED: Price = Price {
 /// The model's price; a caller who wants another day's narrows the table.
 pub(super) fn price_of(model: &ModelSpec) -> &Price {
     model.price(None).unwrap_or(&UNPRICED)
-}
-
-fn is_permutation(a: &[crate::session::PrefixBlock], b: &[crate::session::PrefixBlock]) -> bool {
-    let sorted = |list: &[crate::session::PrefixBlock]| {
-        let mut hashes: Vec<(u64, u32)> = list.iter().map(|t| (t.hash, t.tokens)).collect();
-        hashes.sort_unstable();
-        hashes
-    };
-    a != b && sorted(a) == sorted(b)
 }

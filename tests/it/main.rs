@@ -19,6 +19,7 @@ mod ingest_opencode;
 mod ingest_pi;
 mod ingest_sketch;
 mod ingest_swe_agent;
+mod ladders;
 mod prices;
 mod prompt_totals;
 mod provider;
