@@ -5,10 +5,12 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::action::{Level, Until};
 use super::estimate::EstimateLaw;
 pub use super::file::Place;
 use super::laws::TranscriptLaw;
 use super::strategy::Turn;
+use super::stubs::Firing;
 use super::sums::Sums;
 use super::turns;
 use super::view::View;
@@ -107,6 +109,26 @@ pub enum Keep {
     Nothing,
     /// A tail.
     Tail(Tail),
+    /// What is left once enough has been folded.
+    Until(Front),
+}
+
+/// Messages at the front are folded until a level is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Front {
+    pub until: Until,
+    /// Unit of the level: that of the rule's own measure.
+    pub unit: FrontUnit,
+    /// Where what stays may begin.
+    pub snap: Tail,
+}
+
+/// What the folding of messages is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrontUnit {
+    Estimate,
+    Messages,
+    Events,
 }
 
 /// Messages at the end that stay: all limits hold, and the largest tail of them stays.
@@ -176,10 +198,7 @@ impl Tail {
         }
         let starts = sums.starts_before(end);
         let raw = self.raw_cut(view, law, sums, starts, end)?;
-        let mut cut = match self.toward {
-            Toward::Newer => self.snapped(view, starts[raw..].iter()).unwrap_or(end),
-            Toward::Older => self.snapped(view, starts[..(raw + 1).min(starts.len())].iter().rev())?,
-        };
+        let mut cut = self.moved(view, starts, raw, end)?;
         if self.at_least_turns > 0 {
             cut = cut.min(turns::boundary(view, self.turn, self.at_least_turns, end));
         }
@@ -228,6 +247,14 @@ impl Tail {
         Some(raw)
     }
 
+    /// A message start, moved to a place where a tail may begin.
+    fn moved(&self, view: &View<'_>, starts: &[u32], raw: usize, end: u32) -> Option<u32> {
+        match self.toward {
+            Toward::Newer => Some(self.snapped(view, starts[raw..].iter()).unwrap_or(end)),
+            Toward::Older => self.snapped(view, starts[..(raw + 1).min(starts.len())].iter().rev()),
+        }
+    }
+
     fn snapped<'s>(&self, view: &View<'_>, mut starts: impl Iterator<Item = &'s u32>) -> Option<u32> {
         let kinds = &view.session.blocks.kind;
         starts
@@ -239,6 +266,60 @@ impl Tail {
                 BlockKind::ToolResult => false,
             })
             .copied()
+    }
+}
+
+impl Front {
+    /// The first block that stays, where `kept` messages at the front stay too.
+    pub fn cut(
+        &self,
+        view: &View<'_>,
+        law: &EstimateLaw,
+        sums: &Sums,
+        end: u32,
+        kept: u64,
+        firing: &Firing,
+    ) -> Option<u32> {
+        let starts = sums.starts_before(end);
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX).min(starts.len());
+        let excess = |level: &Level| {
+            let level = u64::try_from(level.value(firing.limit)).unwrap_or(0);
+            firing.value.saturating_sub(level)
+        };
+        let estimated = |tokens: u64| {
+            let front = starts.get(kept).map_or(0, |s| sums.milli_before(*s));
+            let front = if kept == 0 { 0 } else { front };
+            let wanted = front + milli_of(law, tokens);
+            sums.milli_before_each(end).partition_point(|before| *before < wanted)
+        };
+        let counted = |messages: u64| kept.saturating_add(usize::try_from(messages).unwrap_or(usize::MAX));
+        let raw = match (&self.until, self.unit) {
+            (Until::Saved(tokens), _) => estimated(*tokens),
+            (Until::Total(level), FrontUnit::Estimate) => estimated(excess(level)),
+            (Until::Total(level), FrontUnit::Messages) => counted(excess(level)),
+            (Until::Total(level), FrontUnit::Events) => {
+                let from = starts.get(kept).copied().unwrap_or(end);
+                let mut left = excess(level);
+                let mut blocks = (from..end).filter(|b| view.is_live(*b));
+                let last = loop {
+                    match (left, blocks.next()) {
+                        (0, Some(block)) => break block,
+                        (0, None) | (_, None) => break end,
+                        (_, Some(_)) => left -= 1,
+                    }
+                };
+                starts.partition_point(|s| *s < last)
+            }
+            (Until::Count(messages), _) => counted(*messages),
+            (Until::Share(millionths), _) => {
+                let all = (starts.len() - kept) as u128;
+                counted(
+                    u64::try_from(all * u128::from(millionths.unsigned_abs()) / 1_000_000)
+                        .unwrap_or(u64::MAX),
+                )
+            }
+        };
+        self.snap.moved(view, starts, raw.min(starts.len()), end)
     }
 }
 

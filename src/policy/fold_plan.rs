@@ -7,6 +7,7 @@ use super::fold::{Keep, SummarizeRule, SummaryInput, last_user_message};
 use super::occasion::Occasion;
 use super::plan::{Plan, SummarizePlan};
 use super::strategy::{Hook, Rule};
+use super::stubs::Firing;
 use super::sums::Sums;
 use super::view::View;
 use super::{summarize, turns};
@@ -20,7 +21,7 @@ pub(super) fn decide<'p>(
     sums: &Sums,
     view: &View<'_>,
     occasion: &Occasion,
-    tokens_before: u64,
+    (firing, tokens_before): (&Firing, u64),
 ) -> Option<Plan<'p>> {
     let is_manual = occasion.hook == Hook::Manual;
     let open = summarize::round_is_open(view);
@@ -35,10 +36,11 @@ pub(super) fn decide<'p>(
         Keep::UnansweredUser => Some(summarize::first_unanswered_user(view).min(end)),
         Keep::RecentTokens(keep) => law.and_then(|law| summarize::cut_before_tail(view, law, *keep)),
         Keep::Tail(tail) => law.and_then(|law| tail.cut(view, law, sums, end)),
+        Keep::Until(front) => law.and_then(|law| front.cut(view, law, sums, end, fold.keep_first, firing)),
     };
     let fold_to = fold_to.map(|to| if open { to.min(open_round(view)) } else { to });
     // A tail may begin right behind an old summary, which is an ordinary message to be folded again.
-    let has_tail = matches!(fold.keep, Keep::RecentTokens(_) | Keep::Tail(_));
+    let has_tail = matches!(fold.keep, Keep::RecentTokens(_) | Keep::Tail(_) | Keep::Until(_));
     let may_refold = view.summary.is_some() && has_tail;
     let fold_to = fold_to.filter(|to| *to > view.live_from || may_refold);
     let keep = fold_to.map_or_else(Vec::new, |to| kept_in_front(fold, view, law, to));
@@ -46,7 +48,7 @@ pub(super) fn decide<'p>(
     let kept: u64 = keep.iter().map(|r| messages(r.clone())).sum();
     let folded = fold_to.map(|to| (to, messages(view.live_from..to).saturating_sub(kept)));
     let Some((fold_to, folded_messages)) = folded.filter(|(_, messages)| *messages > 0) else {
-        let silent = matches!(fold.keep, Keep::Tail(_)) && !is_manual;
+        let silent = matches!(fold.keep, Keep::Tail(_) | Keep::Until(_)) && !is_manual;
         return (!silent && !occasion.is_forced)
             .then_some(Plan::Notice { text: "There is nothing to compact before the part that is kept." });
     };

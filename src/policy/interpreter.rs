@@ -161,7 +161,7 @@ impl<'p> Interpreter<'p> {
                 self.rules[rule].decide(stub, view, law, firing.as_ref())
             }
             Action::Summarize(fold) => {
-                firing?;
+                let firing = firing?;
                 let measured = spec.when.iter().any(|t| matches!(t.measure, Measure::Messages(_)));
                 let knows = measured || spec.follows.is_some() || occasion.asks_no_trigger();
                 let tokens_before = if knows { self.estimate(rule, view) } else { 0 };
@@ -169,7 +169,7 @@ impl<'p> Interpreter<'p> {
                     self.sums(rule, view, law);
                 }
                 let sums = &self.sums[if spec.scope.estimate.is_some() { rule + 1 } else { 0 }];
-                fold_plan::decide(fold, spec, law, sums, view, occasion, tokens_before)
+                fold_plan::decide(fold, spec, law, sums, view, occasion, (&firing, tokens_before))
             }
         }
     }

@@ -10,7 +10,7 @@ pub use super::items::Candidate;
 use super::items::{boundary, first_free, needs_law, stub_for};
 use super::plan::{Plan, ReplacePlan, StubPlan};
 use super::replace;
-use super::view::{State, View};
+use super::view::{State, Stored, View};
 use crate::session::{BlockKind, Flags, NONE, Session};
 
 /// How a rule came to run.
@@ -190,34 +190,33 @@ impl RuleState {
         law: Option<&EstimateLaw>,
         taken: usize,
     ) -> Plan<'p> {
-        let new: Vec<Candidate> = if taken == self.pending.len() {
-            std::mem::take(&mut self.pending)
-        } else {
-            self.pending.drain(..taken).collect()
-        };
+        let new = &self.pending[..taken];
         let saved: u64 = new.iter().map(|c| c.saved).sum();
-        self.pending_saved -= saved;
         let mut reported = (new.len() as u64, new.iter().map(|c| c.saved_utf16).sum());
         let saved_utf16 = reported.1;
         let first = new.first().map_or(view.revealed, |c| c.block);
         let withhold = stub.withhold_thinking.then_some(first..view.revealed);
+        self.pending_saved -= saved;
         if stub.items == Items::Thinking {
-            return Plan::Strip { blocks: new.iter().map(|c| c.block).collect() };
+            return Plan::Strip { blocks: self.pending.drain(..taken).map(|c| c.block).collect() };
         }
         if stub.view == EditView::Destructive {
-            let stored: Vec<_> = new.iter().map(|c| replace::stored(stub, view, c.block)).collect();
-            let freed = |s: &super::view::Stored| {
+            let stored: Vec<Stored> = new.iter().map(|c| replace::stored(stub, view, c.block)).collect();
+            let freed = |s: &Stored| {
                 law.map_or(0, |law| {
                     let old = view.text_tokens(law, &view.text_size(s.block));
                     old.saturating_sub(view.text_tokens(law, &replace::text_of(s)))
                 })
             };
             let saved_estimate = stored.iter().map(freed).sum();
+            self.pending.drain(..taken);
             return Plan::Replace(ReplacePlan { stored, saved_utf16, saved_estimate, withhold });
         }
         let stubs = new.iter().map(|c| (c.block, c.size)).collect();
-        if stub.view != EditView::Ledger {
-            self.replaced.extend(new);
+        if stub.view == EditView::Ledger {
+            self.pending.drain(..taken);
+        } else {
+            self.replaced.extend(self.pending.drain(..taken));
             self.replaced_saved += saved;
             self.replaced_saved_utf16 += saved_utf16;
             reported = self.reported();

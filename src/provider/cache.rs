@@ -55,20 +55,20 @@ impl Entry {
 }
 
 /// Entries off the path, by chain hash. After an edit every block sent again asks for its chain here, nearly
-/// always in vain: a filter of one bit per entry answers most of these, and dead entries are thrown out
-/// before they fill it.
+/// always in vain: a filter of one bit per entry answers most of these. Few entries outlive the short time
+/// until the next ones come, so the newest wait in a list, and only what is still alive when that is full
+/// is put into the table.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    entries: HashMap<u64, Entry, BuildHasherDefault<ChainHasher>>,
+    newest: Vec<(u64, Entry)>,
+    table: HashMap<u64, Entry, BuildHasherDefault<ChainHasher>>,
     latest_expiry_ms: i64,
     filter: [u64; FILTER_WORDS],
-    /// Number of entries at which the dead ones are thrown out.
-    purge_at: usize,
 }
 
 const FILTER_WORDS: usize = 32;
-/// Fewest entries that are worth a look for dead ones.
-const PURGE_MIN: usize = 64;
+/// Entries that wait in the list.
+const NEWEST_MAX: usize = 32;
 
 /// Word and bit of a chain in the filter: chains are mixed already.
 fn filter_place(chain: u64) -> (usize, u64) {
@@ -77,61 +77,70 @@ fn filter_place(chain: u64) -> (usize, u64) {
 
 impl Store {
     pub(crate) fn clear(&mut self) {
-        self.forget_all();
+        self.newest.clear();
+        self.table.clear();
+        self.filter = [0; FILTER_WORDS];
         self.latest_expiry_ms = i64::MIN;
     }
 
-    fn forget_all(&mut self) {
-        self.entries.clear();
-        self.filter = [0; FILTER_WORDS];
-        self.purge_at = PURGE_MIN;
-    }
-
-    fn forget_dead(&mut self, at_ms: i64) {
-        self.entries.retain(|_, entry| entry.is_live(at_ms));
-        self.filter = [0; FILTER_WORDS];
-        for chain in self.entries.keys() {
-            let (word, bit) = filter_place(*chain);
-            self.filter[word] |= bit;
-        }
-        self.purge_at = PURGE_MIN.max(2 * self.entries.len());
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.newest.is_empty() && self.table.is_empty()
     }
 
     /// Forgets everything once nothing can be read any more; time runs forward.
     pub(crate) fn sweep(&mut self, at_ms: i64) {
-        if at_ms >= self.latest_expiry_ms && !self.entries.is_empty() {
-            self.forget_all();
+        if at_ms >= self.latest_expiry_ms && !self.is_empty() {
+            self.clear();
         }
     }
 
-    pub(crate) fn put(&mut self, chain: u64, entry: Entry, at_ms: i64) {
-        if self.entries.is_empty() {
-            self.latest_expiry_ms = entry.expires_ms;
+    pub(crate) fn put(&mut self, chain: u64, mut entry: Entry, at_ms: i64) {
+        if let Some(mut old) = self.take(chain) {
+            old.rewrite(entry, at_ms);
+            entry = old;
         }
-        if self.entries.len() >= self.purge_at.max(PURGE_MIN) {
-            self.forget_dead(at_ms);
+        if self.newest.len() == NEWEST_MAX {
+            self.settle(at_ms);
         }
         let (word, bit) = filter_place(chain);
         self.filter[word] |= bit;
         self.latest_expiry_ms = self.latest_expiry_ms.max(entry.expires_ms);
-        self.entries.entry(chain).and_modify(|old| old.rewrite(entry, at_ms)).or_insert(entry);
+        self.newest.push((chain, entry));
+    }
+
+    /// Moves what is alive to the table, and makes the filter anew: it is to know no dead ones.
+    #[cold]
+    fn settle(&mut self, at_ms: i64) {
+        self.table.retain(|_, entry| entry.is_live(at_ms));
+        self.table.extend(self.newest.drain(..).filter(|(_, entry)| entry.is_live(at_ms)));
+        self.filter = [0; FILTER_WORDS];
+        for chain in self.table.keys() {
+            let (word, bit) = filter_place(*chain);
+            self.filter[word] |= bit;
+        }
+    }
+
+    fn may_hold(&self, chain: u64) -> bool {
+        let (word, bit) = filter_place(chain);
+        self.filter[word] & bit != 0
     }
 
     #[inline]
     pub(crate) fn take(&mut self, chain: u64) -> Option<Entry> {
-        let (word, bit) = filter_place(chain);
-        if self.filter[word] & bit == 0 {
-            return None;
+        if self.may_hold(chain) { self.find_and_take(chain) } else { None }
+    }
+
+    #[cold]
+    fn find_and_take(&mut self, chain: u64) -> Option<Entry> {
+        match self.newest.iter().position(|(c, _)| *c == chain) {
+            Some(at) => Some(self.newest.swap_remove(at).1),
+            None => self.table.remove(&chain),
         }
-        self.entries.remove(&chain)
     }
 
     pub(crate) fn get(&self, chain: u64) -> Option<&Entry> {
-        self.entries.get(&chain)
+        let newest = self.newest.iter().find(|(c, _)| *c == chain).map(|(_, entry)| entry);
+        newest.or_else(|| self.table.get(&chain))
     }
 }
 

@@ -177,7 +177,7 @@ impl<'m> Provider<'m> {
             Ok(own_cut) => own_cut,
             Err(rejection) => {
                 self.path.unlearn(&mut self.records, &mut self.store, request.at_ms);
-                return Answer::Rejected(*rejection);
+                return Answer::Rejected(rejection);
             }
         };
         self.attribution.cut(own_cut);
@@ -245,7 +245,7 @@ impl<'m> Provider<'m> {
                     path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
                 Answer::Done(done(path, behaviour, usage, miss, prompt_tokens))
             }
-            Err(rejection) => Answer::Rejected(*rejection),
+            Err(rejection) => Answer::Rejected(rejection),
         };
         self.aside.spill(&mut self.store, request.at_ms);
         self.path.adopt(&mut self.store);

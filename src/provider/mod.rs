@@ -168,7 +168,7 @@ pub enum Answer {
     /// It was served.
     Done(Done),
     /// It was refused: nothing read, written, refreshed or billed.
-    Rejected(Rejection),
+    Rejected(Box<Rejection>),
 }
 
 /// A served request.

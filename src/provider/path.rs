@@ -59,6 +59,13 @@ impl Scene<'_> {
     }
 }
 
+/// What the checks make of a thinking block.
+struct Verdict {
+    dropped: bool,
+    /// It is the predecessor of the next one.
+    accepted: bool,
+}
+
 /// Why evaluation stopped.
 #[derive(Debug, Clone)]
 pub(crate) enum Refused {
@@ -225,7 +232,7 @@ impl Path {
         store: &mut Store,
     ) -> Result<(), Refused> {
         let blocks = request.blocks;
-        let from = self.nodes.len();
+        let mut index = self.nodes.len();
         let mut node = self.nodes.last().copied().unwrap_or(Node {
             chain: self.root(scene.spec),
             bound: BOUND_START,
@@ -233,47 +240,93 @@ impl Path {
             position: 0,
             accepted: NO_LINK,
         });
-        let look_up = !store.is_empty();
-        self.nodes.reserve(blocks.len() - from);
-        for (index, block) in blocks.iter().enumerate().skip(from) {
+        self.nodes.reserve(blocks.len() - index);
+        while index < blocks.len() {
             if index == self.prefix_len {
                 node.chain = self.messages_start(node.chain, scene.spec);
             }
-            let mut tag = block.kind as u64;
-            let mut tokens = block.tokens;
-            match block.kind {
-                SentKind::Thinking => {
-                    if index < self.turn_start && scene.model.thinking == ThinkingRetention::CurrentTurn {
-                        self.nodes.push(node);
-                        continue;
-                    }
-                    if self.judge(scene, request, index, &mut node, edited, records)? {
-                        tag |= DROPPED;
-                        tokens = 0;
-                    }
-                }
-                _ if block.deferred => {
-                    self.nodes.push(node);
-                    continue;
-                }
-                SentKind::Image => {
-                    self.images.push(index as u32);
-                    node.bound = mix(node.bound, block.hash, tag);
-                }
-                _ if index < self.prefix_len => {}
-                _ => node.bound = mix(node.bound, block.hash, tag),
+            if index >= self.prefix_len {
+                let plain = blocks[index..].iter().take_while(|b| is_plain(b)).count();
+                node = self.extend_plain(&blocks[index..index + plain], node, store);
+                index += plain;
             }
-            node.chain = if block.placeholder {
-                mix(node.chain, u64::from(block.tokens), tag | PLACEHOLDER)
-            } else {
-                mix(node.chain, block.hash, tag)
-            };
-            node.tokens += u64::from(tokens);
+            if index < blocks.len() {
+                self.extend_one(scene, request, edited, &mut node, records, store)?;
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes over blocks of messages that nothing is asked about but what they are: nearly all there are.
+    fn extend_plain(&mut self, blocks: &[SentBlock], mut node: Node, store: &mut Store) -> Node {
+        let look_up = !store.is_empty();
+        for block in blocks {
+            let tag = block.kind as u64;
+            node.bound = mix(node.bound, block.hash, tag);
+            node.chain = mix(node.chain, block.hash, tag);
+            node.tokens += u64::from(block.tokens);
             node.position += 1;
             self.nodes.push(node);
             if look_up && let Some(entry) = store.take(node.chain) {
-                self.cached.push(Cached { index: index as u32, position: node.position, entry });
+                let index = self.nodes.len() as u32 - 1;
+                self.cached.push(Cached { index, position: node.position, entry });
             }
+        }
+        node
+    }
+
+    /// The next block, whatever it is.
+    fn extend_one(
+        &mut self,
+        scene: &Scene<'_>,
+        request: &Request<'_>,
+        edited: usize,
+        node: &mut Node,
+        records: &mut Records,
+        store: &mut Store,
+    ) -> Result<(), Refused> {
+        let index = self.nodes.len();
+        let block = &request.blocks[index];
+        let mut tag = block.kind as u64;
+        let mut tokens = block.tokens;
+        match block.kind {
+            SentKind::Thinking => {
+                if index < self.turn_start && scene.model.thinking == ThinkingRetention::CurrentTurn {
+                    self.nodes.push(*node);
+                    return Ok(());
+                }
+                let here = Place { prefix: self.prefix, messages: node.bound, predecessor: node.accepted };
+                let verdict = self.judge(scene, request, index, &here, edited, records)?;
+                if verdict.accepted {
+                    node.accepted = block.link;
+                }
+                if verdict.dropped {
+                    tag |= DROPPED;
+                    tokens = 0;
+                }
+            }
+            _ if block.deferred => {
+                self.nodes.push(*node);
+                return Ok(());
+            }
+            SentKind::Image => {
+                self.images.push(index as u32);
+                node.bound = mix(node.bound, block.hash, tag);
+            }
+            _ if index < self.prefix_len => {}
+            _ => node.bound = mix(node.bound, block.hash, tag),
+        }
+        node.chain = if block.placeholder {
+            mix(node.chain, u64::from(block.tokens), tag | PLACEHOLDER)
+        } else {
+            mix(node.chain, block.hash, tag)
+        };
+        node.tokens += u64::from(tokens);
+        node.position += 1;
+        self.nodes.push(*node);
+        if let Some(entry) = store.take(node.chain) {
+            self.cached.push(Cached { index: index as u32, position: node.position, entry });
         }
         Ok(())
     }
@@ -290,69 +343,68 @@ impl Path {
         mix(chain, if all { 0 } else { self.origin.params }, MESSAGES + self.origin.images)
     }
 
-    /// Runs the checks on a thinking block; whether it is dropped. Sets what counts as accepted after it.
+    /// Runs the checks on a thinking block that stands at `here`.
     fn judge(
         &mut self,
         scene: &Scene<'_>,
         request: &Request<'_>,
         index: usize,
-        node: &mut Node,
+        here: &Place,
         edited: usize,
         records: &mut Records,
-    ) -> Result<bool, Refused> {
+    ) -> Result<Verdict, Refused> {
         let block = &request.blocks[index];
         if block.link == NO_LINK {
-            return Ok(false);
+            return Ok(Verdict { dropped: false, accepted: false });
         }
-        let here = Place { prefix: self.prefix, messages: node.bound, predecessor: node.accepted };
         if is_reordered(request.blocks, index, records) {
             return Err(Refused::Altered { index });
         }
         let Some(bound) = records.get_mut(block.link) else {
             if let Some(producer) = scene.producer {
-                records.insert(block.link, Bound::as_seen(here, producer, block.hash));
+                records.insert(block.link, Bound::as_seen(*here, producer, block.hash));
                 self.learned.push((index, block.link, Lesson::New));
             }
-            node.accepted = block.link;
-            return Ok(false);
+            return Ok(Verdict { dropped: false, accepted: true });
         };
         if bound.content.is_some_and(|content| content != block.hash) {
             return Err(Refused::Altered { index });
         }
-        let mut aside = *bound;
-        let bound = if scene.producer.is_some() { bound } else { &mut aside };
+        let mut aside;
+        let bound = if scene.producer.is_some() {
+            bound
+        } else {
+            aside = *bound;
+            &mut aside
+        };
         if bound.content.is_none() || !bound.settled {
             self.learned.push((index, block.link, Lesson::about(bound)));
             bound.content = Some(block.hash);
         }
         if !scene.can_read(bound.producer) {
             self.dropped.push(index as u32);
-            node.accepted = block.link;
-            return Ok(true);
+            return Ok(Verdict { dropped: true, accepted: true });
         }
         if scene.behaviour == Behaviour::Skip {
-            node.accepted = block.link;
-            return Ok(false);
+            return Ok(Verdict { dropped: false, accepted: true });
         }
         if !bound.settled {
             self.settle(bound, request.blocks, index, here.messages);
         }
         let changed_message = request.blocks[edited.min(request.blocks.len() - 1)].message;
-        let failed = bound.check(&here, changed_message);
-        match (failed, scene.behaviour) {
+        match (bound.check(here, changed_message), scene.behaviour) {
             (Some(changed), Behaviour::Reject) => {
                 return Err(Refused::Binding { index, changed, explanation: bound.explain(changed) });
             }
             (Some(_), Behaviour::Drop) => {
                 self.failing.push(index as u32);
                 self.dropped.push(index as u32);
-                return Ok(true);
+                return Ok(Verdict { dropped: true, accepted: false });
             }
             (Some(_), _) => self.failing.push(index as u32),
             (None, _) => {}
         }
-        node.accepted = block.link;
-        Ok(false)
+        Ok(Verdict { dropped: false, accepted: true })
     }
 
     /// Learns what the response itself holds before a block of it: the assistant content between the end
@@ -402,6 +454,11 @@ impl Path {
         }
         self.cached.binary_search_by_key(&index, |c| c.index).ok()
     }
+}
+
+/// Whether a block of a message is only hashed and counted.
+fn is_plain(block: &SentBlock) -> bool {
+    !matches!(block.kind, SentKind::Thinking | SentKind::Image) && !block.deferred && !block.placeholder
 }
 
 /// Whether thinking of the latest assistant message stands behind thinking that was made after it. Earlier

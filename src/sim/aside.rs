@@ -101,7 +101,7 @@ impl<'a> Aside<'a> {
         };
         let done = match answer {
             Answer::Done(done) => done,
-            Answer::Rejected(rejection) => return Err(rejection),
+            Answer::Rejected(rejection) => return Err(*rejection),
         };
         let mut usage = done.usage;
         usage.output_tokens = self.output_tokens(usage.prompt_tokens());

@@ -97,9 +97,12 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 return Ok(Done::Freed(0));
             }
             Plan::Stub(plan) => {
-                let (withheld, elided) = self.context.apply_stubs(&plan)?;
+                let withheld = self.context.apply_stubs(&plan)?;
                 self.log.pass(id, self.session, &plan, withheld);
-                self.note(Change::Pass { elided, withhold: plan.withhold });
+                if self.ledger.is_some() {
+                    let elided = self.context.stubs_of(&plan).collect();
+                    self.note(Change::Pass { elided, withhold: plan.withhold });
+                }
             }
             Plan::Replace(plan) => {
                 let withheld = self.context.apply_replace(&plan)?;

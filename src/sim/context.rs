@@ -51,10 +51,12 @@ pub struct Memory {
 pub struct Context<'s> {
     pub(super) view: View<'s>,
     /// Stubs that stand in requests, by ascending block.
-    stubs: Vec<Stub>,
+    pub(super) stubs: Vec<Stub>,
     pub(super) folds: Vec<Fold>,
     /// Block in front of which the summary is sent; up to the first live one: at the head.
     pub(super) summary_at: u32,
+    /// A rule has changed what is sent of calls.
+    pub(super) calls_edited: bool,
     pub(super) prefix: Prefix,
     pub(super) wire: Wire,
 }
@@ -116,6 +118,7 @@ impl<'s> Context<'s> {
             stubs: emptied(stubs),
             folds: emptied(folds),
             summary_at: 0,
+            calls_edited: false,
             prefix: session.prefix.clone(),
             wire,
         };
@@ -199,65 +202,11 @@ impl<'s> Context<'s> {
         }
     }
 
-    /// Appends revealed blocks to what is sent.
-    pub fn send(&mut self, range: Range<u32>) {
-        if self.summary_at > self.view.live_from
-            && range.start < self.summary_at
-            && self.summary_at <= range.end
-        {
-            return self.send_around_summary(range);
-        }
-        self.send_blocks(range);
-    }
-
-    pub(super) fn send_blocks(&mut self, range: Range<u32>) {
-        let session = self.view.session;
-        let mut next_stub = None;
-        for block in range {
-            let state = self.view.states[block as usize];
-            if state == State::default() {
-                self.wire.push_plain(session, block);
-            } else if state.is_sent() {
-                let at = next_stub.unwrap_or_else(|| self.stubs.partition_point(|s| s.block < block));
-                next_stub = Some(self.send_edited(block, state, at));
-            }
-        }
-    }
-
-    /// Sends a block that is not as recorded; `at` is the first stub at or behind it that is known of.
-    fn send_edited(&mut self, block: u32, state: State, at: usize) -> usize {
-        let session = self.view.session;
-        let at = at + self.stubs[at..].iter().take_while(|s| s.block < block).count();
-        let stored_tokens = self.view.stored_of(block).map(|s| s.tokens);
-        let stub = self.stubs.get(at).filter(|s| s.block == block && state.has(State::ELIDED));
-        match (stub.copied(), stored_tokens) {
-            (Some(stub), _) if stub.server => {
-                self.wire.push_placeholder(session, block, stored_tokens, stub.tokens);
-            }
-            (Some(stub), _) => self.wire.push_stub(session, block, stub.tokens),
-            (None, Some(tokens)) => self.wire.push_stub(session, block, tokens),
-            (None, None) => self.wire.push_plain(session, block),
-        }
-        at
-    }
-
     /// Step `step` was answered: its usage is what the client knows from now on.
     pub fn answered(&mut self, step: u32, usage_total: u64, usage_digits: u8) {
         self.view.answered.push(step);
         self.view.usage_totals[step as usize] = usage_total;
         self.view.usage_digits[step as usize] = usage_digits;
-    }
-
-    /// Sends everything from block `first` on anew.
-    pub(super) fn resend_from(&mut self, first: u32, cause: Cause) {
-        let Some(next) = self.wire.truncate_to(first.max(self.view.live_from), cause) else { return };
-        self.send(next.max(self.view.live_from)..self.view.revealed);
-    }
-
-    pub(super) fn rebuild_head(&mut self) {
-        let in_front = self.view.summary.as_ref().filter(|_| self.summary_at <= self.view.live_from);
-        self.wire.rebuild_head(&self.prefix, in_front);
-        self.send(self.view.live_from..self.view.revealed);
     }
 
     /// Carries out an offload of a result that is revealed but not sent.
@@ -331,34 +280,37 @@ impl<'s> Context<'s> {
     /// Puts stubs in the place of results.
     pub(super) fn elide(&mut self, stubs: &[Stub]) {
         for stub in stubs {
-            if !stub.server {
-                let before = self.client_tokens(stub.block);
-                self.view.raw_tokens = self.view.raw_tokens + u64::from(stub.tokens) - before;
-            }
-            self.set_state(stub.block, State::ELIDED);
-            if stub.hidden {
-                self.hide_with_call(stub.block);
-            }
+            self.mark_elided(stub);
         }
-        self.add_stubs(stubs);
+        let first_new = self.stubs.len();
+        self.stubs.extend(stubs);
+        self.sort_stubs(first_new);
+    }
+
+    /// A stub is about to stand for a result.
+    fn mark_elided(&mut self, stub: &Stub) {
+        if !stub.server {
+            let before = self.client_tokens(stub.block);
+            self.view.raw_tokens = self.view.raw_tokens + u64::from(stub.tokens) - before;
+        }
+        self.set_state(stub.block, State::ELIDED);
+        self.note_stub(stub);
     }
 
     /// Stubs come in ascending order; only those of another rule may fall between.
-    pub(super) fn add_stubs(&mut self, new: &[Stub]) {
-        let in_order =
-            self.stubs.last().zip(new.first()).is_none_or(|(last, first)| last.block < first.block);
-        self.stubs.extend(new);
+    fn sort_stubs(&mut self, first_new: usize) {
+        let (old, new) = self.stubs.split_at(first_new);
+        let in_order = old.last().zip(new.first()).is_none_or(|(last, first)| last.block < first.block);
         if !in_order {
             self.stubs.sort_unstable_by_key(|s| s.block);
         }
     }
 
-    /// Replaces results by stubs; gives the number of thinking blocks that are no longer replayed, and the
-    /// stubs as they stand from now on.
+    /// Replaces results by stubs; gives the number of thinking blocks that are no longer replayed.
     ///
     /// # Errors
     /// A block that is no live result, or has a stub already.
-    pub fn apply_stubs(&mut self, plan: &StubPlan) -> Result<(u64, Vec<Stub>), BrokenPlan> {
+    pub fn apply_stubs(&mut self, plan: &StubPlan) -> Result<u64, BrokenPlan> {
         let view = &self.view;
         let fits = |block: u32| {
             block < self.view.revealed
@@ -373,31 +325,52 @@ impl<'s> Context<'s> {
         if !ascending || !plan.stubs.iter().all(|(block, _)| fits(*block)) {
             return Err(BrokenPlan("a stub can only stand for a tool result that is in the history in full"));
         }
+        let first_new = self.stubs.len();
+        let mut stubs = std::mem::take(&mut self.stubs);
+        stubs.extend(self.stubs_of(plan));
+        for stub in &stubs[first_new..] {
+            self.mark_elided(stub);
+        }
+        self.stubs = stubs;
+        self.sort_stubs(first_new);
+        let withheld = plan.withhold.clone().map_or(0, |range| self.withhold(range).0);
+        let first = match plan.stubs.first() {
+            Some((_, StubTokens::Nothing)) => {
+                let stubs: Vec<Stub> = self.stubs_of(plan).collect();
+                self.first_touched(&stubs, plan.withhold.as_ref())
+            }
+            first => {
+                let blocks = first.map(|(b, _)| *b).into_iter();
+                blocks.chain(plan.withhold.clone().map(|r| r.start)).min().unwrap_or(self.view.revealed)
+            }
+        };
+        self.resend_from(first, Cause::PrefixRule);
+        Ok(withheld)
+    }
+
+    /// The stubs of a plan as they stand in requests.
+    pub fn stubs_of<'a>(&self, plan: &'a StubPlan) -> impl Iterator<Item = Stub> + use<'a> {
         let coefficients = &self.view.session.coefficients;
-        let mut elided = Vec::with_capacity(plan.stubs.len());
-        for (block, size) in &plan.stubs {
-            let is_call = self.view.session.blocks.kind[*block as usize] == BlockKind::ToolUse;
-            let milli = if is_call { coefficients.tool_use_milli } else { coefficients.tool_result_milli };
+        // A rule is about results or about calls.
+        let first = plan.stubs.first().map(|(block, _)| self.view.session.blocks.kind[*block as usize]);
+        let is_call = first == Some(BlockKind::ToolUse);
+        let milli = if is_call { coefficients.tool_use_milli } else { coefficients.tool_result_milli };
+        let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        plan.stubs.iter().map(move |(block, size)| {
             let (tokens, utf16) = match size {
                 StubTokens::Utf16(n) => (scale_milli(*n, u64::from(milli)), *n),
                 StubTokens::Tokens(n) => (*n, 0),
                 StubTokens::Sized { tokens, utf16 } => (*tokens, *utf16),
                 StubTokens::Nothing => (0, 0),
             };
-            let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-            elided.push(Stub {
+            Stub {
                 block: *block,
                 tokens: narrow(tokens),
                 utf16: narrow(utf16),
                 server: plan.server,
                 hidden: *size == StubTokens::Nothing,
-            });
-        }
-        self.elide(&elided);
-        let withheld = plan.withhold.clone().map_or(0, |range| self.withhold(range).0);
-        let first = self.first_touched(&elided, plan.withhold.as_ref());
-        self.resend_from(first, Cause::PrefixRule);
-        Ok((withheld, elided))
+            }
+        })
     }
 
     /// Sends results in full again.
@@ -409,19 +382,23 @@ impl<'s> Context<'s> {
         if !blocks.iter().all(elided) || !blocks.is_sorted_by(|a, b| a < b) {
             return Err(BrokenPlan("only results that a stub stands for can be sent in full again"));
         }
-        let mut first = blocks.first().copied();
+        let mut comes_back = false;
         for block in blocks {
             let before = self.client_tokens(*block);
             let was_hidden = self.view.states[*block as usize].has(State::HIDDEN);
             self.view.states[*block as usize].0 &= !(State::ELIDED.0 | State::HIDDEN.0);
             self.view.raw_tokens = self.view.raw_tokens + self.client_tokens(*block) - before;
             if was_hidden {
-                first = first.min(self.show_call_of(*block).or(first));
+                self.show_call_of(*block);
+                comes_back = true;
             }
         }
         self.stubs.retain(|s| blocks.binary_search(&s.block).is_err());
-        if let Some(first) = first {
-            self.resend_from(first, Cause::PrefixRule);
+        if comes_back {
+            self.wire.note_change(Cause::PrefixRule);
+            self.rebuild_head();
+        } else if let Some(first) = blocks.first() {
+            self.resend_from(*first, Cause::PrefixRule);
         }
         Ok(())
     }

@@ -45,6 +45,7 @@ impl Context<'_> {
                 Err(at) => self.view.stored.insert(at, *new),
             }
             self.set_state(new.block, State::REPLACED);
+            self.calls_edited |= self.view.session.blocks.kind[i] == BlockKind::ToolUse;
             self.view.raw_tokens = self.view.raw_tokens + self.client_tokens(new.block) - before;
         }
         self.view.edits += 1;
@@ -96,6 +97,14 @@ impl Context<'_> {
         blocks.chain(withhold.map(|r| r.start)).min().unwrap_or(self.view.revealed)
     }
 
+    /// What else a stub does than stand for a result.
+    pub(super) fn note_stub(&mut self, stub: &Stub) {
+        if stub.hidden {
+            self.hide_with_call(stub.block);
+        }
+        self.calls_edited |= self.view.session.blocks.kind[stub.block as usize] == BlockKind::ToolUse;
+    }
+
     /// The call that a result answers.
     fn call_of(&self, result: u32) -> Option<u32> {
         let blocks = &self.view.session.blocks;
@@ -120,15 +129,6 @@ impl Context<'_> {
         self.view.states[call as usize].0 &= !State::HIDDEN.0;
         self.view.raw_tokens += self.client_tokens(call);
         Some(call)
-    }
-
-    /// Sends blocks among which the summary stands.
-    pub(super) fn send_around_summary(&mut self, range: Range<u32>) {
-        self.send_blocks(range.start..self.summary_at);
-        if let Some(summary) = self.view.summary {
-            self.wire.push_summary(&summary, self.summary_at);
-        }
-        self.send_blocks(self.summary_at..range.end);
     }
 
     /// Whether a compaction may be carried out as planned.

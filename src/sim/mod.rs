@@ -12,6 +12,7 @@ mod recorded;
 mod recording;
 mod recover;
 pub mod run;
+mod send;
 pub mod summary;
 pub mod wire;
 

@@ -17,6 +17,10 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let begin = self.next_event;
         let due = session.events[begin..].iter().take_while(|e| e.before_step as usize <= step).count();
         self.next_event += due;
+        if due == 0 {
+            return;
+        }
+        self.reveal_to(session.steps[step].input.start);
         let events = &session.events[begin..begin + due];
         let resumed = events.iter().any(|e| e.kind == EventKind::Resumed);
         for group in events.chunk_by(|a, b| drop_reason(a).is_some() && drop_reason(a) == drop_reason(b)) {

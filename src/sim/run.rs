@@ -10,7 +10,6 @@
 //! the first one, and tokens stay on the first one's tokenizer. A compaction whose summarizer is refused is
 //! left out at that request.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::context::{Context, Memory};
@@ -171,59 +170,61 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             self.policy.resumed(self.session);
         }
         self.send(step)?;
-        let output = self.session.steps[step].output.clone();
         self.thinking.clear();
+        let output = self.session.steps[step].output.clone();
         let kinds = &self.session.blocks.kind;
         let flags = &self.session.blocks.flags;
         let replayable =
             |b: &u32| kinds[*b as usize] == BlockKind::Thinking && is_replayable(flags[*b as usize]);
         self.thinking.extend(output.clone().filter(replayable));
-        let has_calls = output.clone().any(|b| kinds[b as usize] == BlockKind::ToolUse);
-        self.context.reveal(output.clone());
-        self.context.send(output);
         self.provider.answered(&self.thinking);
-        self.ask(Hook::Response);
-        if !has_calls {
-            self.ask(Hook::TurnEnd);
+        if self.hooks.has(Hook::Response) || self.hooks.has(Hook::TurnEnd) {
+            let has_calls = output.clone().any(|b| kinds[b as usize] == BlockKind::ToolUse);
+            self.reveal_to(output.end);
+            self.ask(Hook::Response);
+            if !has_calls {
+                self.ask(Hook::TurnEnd);
+            }
         }
         Ok(())
     }
 
-    /// New input enters the history: results first, shortened where they are oversized, then what the user
-    /// says. A turn begins before it does; tools have come back when the results have.
+    /// The last answer and new input enter the history: results first, then what the user says. A turn begins
+    /// before it does; tools have come back when the results have.
     fn reveal_input(&mut self, step: usize) {
         let Step { input, human_turn, .. } = &self.session.steps[step];
         let (input, human_turn) = (input.clone(), *human_turn);
-        self.ask(Hook::Idle);
-        if !self.hooks.has(Hook::TurnStart) && !self.hooks.has(Hook::AfterTools) {
-            self.turn += u32::from(human_turn);
-            return self.reveal_blocks(input);
+        if self.hooks.has(Hook::Idle) {
+            self.reveal_to(input.start);
+            self.ask(Hook::Idle);
         }
-        let kinds = &self.session.blocks.kind;
-        let is_result = |b: &u32| kinds[*b as usize] == BlockKind::ToolResult;
-        let results_end = input.clone().find(|b| !is_result(b)).unwrap_or(input.end);
-        if results_end > input.start {
-            self.reveal_blocks(input.start..results_end);
+        self.turn += u32::from(human_turn);
+        if self.hooks.has(Hook::TurnStart) || self.hooks.has(Hook::AfterTools) {
+            let kinds = &self.session.blocks.kind;
+            let is_result = |b: &u32| kinds[*b as usize] == BlockKind::ToolResult;
+            let results_end = input.clone().find(|b| !is_result(b)).unwrap_or(input.end);
+            self.reveal_to(results_end);
+            if human_turn {
+                self.ask(Hook::TurnStart);
+            } else if results_end > input.start {
+                self.ask(Hook::AfterTools);
+            }
         }
-        if human_turn {
-            self.turn += 1;
-            self.ask(Hook::TurnStart);
-        } else if results_end > input.start {
-            self.ask(Hook::AfterTools);
-        }
-        self.reveal_blocks(results_end..input.end);
+        self.reveal_to(input.end);
     }
 
-    fn reveal_blocks(&mut self, blocks: Range<u32>) {
-        self.context.reveal(blocks.clone());
+    /// What is new up to block `end` enters the history; oversized results are shortened before they do.
+    pub(super) fn reveal_to(&mut self, end: u32) {
+        let new = self.context.view().revealed..end;
+        self.context.reveal(new.clone());
         if self.hooks.has(Hook::ToolResult) {
-            for block in blocks.clone() {
+            for block in new.clone() {
                 if self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
                     self.ingest(block);
                 }
             }
         }
-        self.context.send(blocks);
+        self.context.send(new);
     }
 
     fn ingest(&mut self, block: u32) {
@@ -277,7 +278,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 }
                 Answer::Rejected(rejection) => {
                     let kind = rejection.kind;
-                    self.log.rejection(rejection);
+                    self.log.rejection(*rejection);
                     if let RejectionKind::Overflow { input_tokens, limit_tokens } = kind {
                         let deficit = input_tokens.zip(limit_tokens).map(|(used, limit)| used - limit);
                         self.recover_from_overflow(deficit)?;

@@ -1,5 +1,7 @@
 //! The blocks of the next request, in the order in which they are sent.
 
+use std::ops::Range;
+
 use crate::cause::Cause;
 use crate::policy::strategy::{MarkerPlace, MarkerSpec};
 use crate::policy::view::SummaryMessage;
@@ -107,44 +109,78 @@ impl Wire {
         self.blocks.extend(head);
     }
 
-    /// Cuts before session block `first`: the session block to go on with, `None` if nothing behind it was
-    /// on the wire.
-    pub(super) fn truncate_to(&mut self, first: u32, cause: Cause) -> Option<u32> {
+    /// Goes through the session's blocks from `first` on in place, after an edit: `edit` changes what is sent
+    /// of each, and says whether it still is. Nothing happens if none of them is on the wire.
+    pub(super) fn rewrite_from(
+        &mut self,
+        first: u32,
+        cause: Cause,
+        mut edit: impl FnMut(u32, &mut SentBlock) -> bool,
+    ) {
         let at = self.head + self.refs[self.head..].partition_point(|b| *b < first);
         if at == self.blocks.len() {
-            return None;
+            return;
         }
-        self.blocks.truncate(at);
-        self.refs.truncate(at);
+        let mut messages = Messages::after(self.blocks[..at].last());
+        let (blocks, refs) = (&mut self.blocks[at..], &mut self.refs[at..]);
+        let len = blocks.len().min(refs.len());
+        let mut kept = 0;
+        for i in 0..len {
+            let block = refs[i];
+            if edit(block, &mut blocks[i]) {
+                let SentBlock { hash, tokens, link, kind, deferred, placeholder, .. } = blocks[i];
+                let message = messages.next(kind);
+                blocks[kept] = SentBlock { hash, tokens, link, message, kind, deferred, placeholder };
+                refs[kept] = block;
+                kept += 1;
+            }
+        }
+        self.blocks.truncate(at + kept);
+        self.refs.truncate(at + kept);
         self.changed_from = self.changed_from.min(at);
         if at < self.sent_len {
             self.note_change(cause);
         }
-        Some(first)
     }
 
-    /// Appends a block as recorded. Unsigned thinking is never sent.
-    #[inline]
-    pub(super) fn push_plain(&mut self, session: &Session, block: u32) {
-        let i = block as usize;
-        if session.blocks.kind[i] == BlockKind::Thinking && !is_replayable(session.blocks.flags[i]) {
-            return;
+    /// Appends blocks as recorded. Unsigned thinking is never sent.
+    pub(super) fn push_as_recorded(&mut self, session: &Session, range: Range<u32>) {
+        let columns = range.start as usize..range.end as usize;
+        let kinds = session.blocks.kind[columns.clone()].iter().zip(&session.blocks.flags[columns]);
+        let is_left_out = |kind: BlockKind, flags| kind == BlockKind::Thinking && !is_replayable(flags);
+        let mut from = range.start;
+        for (block, (kind, flags)) in range.clone().zip(kinds) {
+            if is_left_out(*kind, *flags) {
+                self.extend_as_recorded(session, from..block);
+                from = block + 1;
+            }
         }
-        self.push(session, block, session.blocks.hash[i], session.blocks.tokens[i], false);
+        self.extend_as_recorded(session, from..range.end);
     }
 
-    /// Appends a stub for a block.
-    pub(super) fn push_stub(&mut self, session: &Session, block: u32, tokens: u32) {
-        let original = session.blocks.hash[block as usize];
-        self.push(session, block, stub_hash(original, tokens), tokens, false);
+    /// Appends blocks that are all sent.
+    fn extend_as_recorded(&mut self, session: &Session, range: Range<u32>) {
+        let columns = range.start as usize..range.end as usize;
+        let blocks = &session.blocks;
+        let mut messages = Messages::after(self.blocks.last());
+        let each = blocks.kind[columns.clone()]
+            .iter()
+            .zip(&blocks.hash[columns.clone()])
+            .zip(&blocks.tokens[columns.clone()])
+            .zip(&blocks.call[columns])
+            .zip(range.clone());
+        self.blocks.extend(each.map(|((((kind, hash), tokens), call), block)| {
+            let (kind, link) = sent_as(*kind, block, *call);
+            let message = messages.next(kind);
+            let (hash, tokens) = (*hash, *tokens);
+            SentBlock { hash, tokens, link, message, kind, deferred: false, placeholder: false }
+        }));
+        self.refs.extend(range);
     }
 
     /// Appends the summary in front of session block `at`.
     pub(super) fn push_summary(&mut self, summary: &SummaryMessage, at: u32) {
-        let message = match self.blocks.last() {
-            Some(last) if !last.kind.is_prefix() => last.message + u32::from(last.kind.is_assistant()),
-            _ => 0,
-        };
+        let message = Messages::after(self.blocks.last()).next(SentKind::Text);
         self.blocks.push(SentBlock {
             hash: summary.hash,
             tokens: summary.tokens,
@@ -154,43 +190,18 @@ impl Wire {
             deferred: false,
             placeholder: false,
         });
-        // It goes where what it stands for was, and leaves with it.
+        // It goes where what it stands for was.
         self.refs.push(at.saturating_sub(1));
     }
 
-    /// Appends the provider's placeholder for a block. The client goes on sending what it has, so the
-    /// hash is that of the block, or of the stub of `stored_tokens` that the client keeps in its place.
-    pub(super) fn push_placeholder(
-        &mut self,
-        session: &Session,
-        block: u32,
-        stored_tokens: Option<u32>,
-        tokens: u32,
-    ) {
-        let original = session.blocks.hash[block as usize];
-        let hash = stored_tokens.map_or(original, |stored| stub_hash(original, stored));
-        self.push(session, block, hash, tokens, true);
-    }
-
-    #[inline(always)]
-    fn push(&mut self, session: &Session, block: u32, hash: u64, tokens: u32, placeholder: bool) {
-        let i = block as usize;
-        let (kind, link) = match session.blocks.kind[i] {
-            BlockKind::UserText => (SentKind::Text, NO_LINK),
-            BlockKind::Image => (SentKind::Image, NO_LINK),
-            BlockKind::ToolResult => (SentKind::ToolResult, session.blocks.call[i]),
-            BlockKind::AssistantText => (SentKind::AssistantText, NO_LINK),
-            BlockKind::Thinking => (SentKind::Thinking, block),
-            BlockKind::ToolUse => (SentKind::ToolUse, session.blocks.call[i]),
-        };
-        let message = match self.blocks.last() {
-            Some(last) if !last.kind.is_prefix() => {
-                last.message + u32::from(last.kind.is_assistant() != kind.is_assistant())
-            }
-            _ => 0,
-        };
-        self.blocks.push(SentBlock { hash, tokens, link, message, kind, deferred: false, placeholder });
-        self.refs.push(block);
+    /// Appends a block with another content than the recorded one.
+    pub(super) fn push_edited(&mut self, session: &Session, block: u32, content: Content) {
+        self.push_as_recorded(session, block..block + 1);
+        if self.refs.last() == Some(&block)
+            && let Some(sent) = self.blocks.last_mut()
+        {
+            content.put_into(sent);
+        }
     }
 
     /// Places breakpoints, ascending; places that do not exist are left out.
@@ -223,6 +234,81 @@ impl Wire {
     /// The last block before `end` that can carry a breakpoint: thinking cannot.
     fn last_markable(&self, end: usize) -> Option<usize> {
         self.blocks[..end].iter().rposition(|b| b.kind != SentKind::Thinking && !b.kind.is_prefix())
+    }
+}
+
+/// What is sent of a block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Content {
+    hash: u64,
+    tokens: u32,
+    placeholder: bool,
+}
+
+impl Content {
+    pub(super) fn as_recorded(session: &Session, block: u32) -> Content {
+        let i = block as usize;
+        Content { hash: session.blocks.hash[i], tokens: session.blocks.tokens[i], placeholder: false }
+    }
+
+    /// The client's stub.
+    pub(super) fn stub(session: &Session, block: u32, tokens: u32) -> Content {
+        Content { hash: stub_hash(session.blocks.hash[block as usize], tokens), tokens, placeholder: false }
+    }
+
+    /// The provider's placeholder. The client goes on sending what it has, so the hash is that of the
+    /// block, or of the stub of `stored_tokens` that the client keeps in its place.
+    pub(super) fn placeholder(
+        session: &Session,
+        block: u32,
+        stored_tokens: Option<u32>,
+        tokens: u32,
+    ) -> Content {
+        let original = session.blocks.hash[block as usize];
+        let hash = stored_tokens.map_or(original, |stored| stub_hash(original, stored));
+        Content { hash, tokens, placeholder: true }
+    }
+
+    #[inline]
+    pub(super) fn put_into(self, sent: &mut SentBlock) {
+        sent.hash = self.hash;
+        sent.tokens = self.tokens;
+        sent.placeholder = self.placeholder;
+    }
+}
+
+/// Numbers messages: one begins wherever the role changes.
+struct Messages {
+    message: u32,
+    /// Role of the last block; `None` before the first.
+    assistant: Option<bool>,
+}
+
+impl Messages {
+    fn after(last: Option<&SentBlock>) -> Messages {
+        let last = last.filter(|b| !b.kind.is_prefix());
+        Messages { message: last.map_or(0, |b| b.message), assistant: last.map(|b| b.kind.is_assistant()) }
+    }
+
+    #[inline]
+    fn next(&mut self, kind: SentKind) -> u32 {
+        let assistant = kind.is_assistant();
+        self.message += u32::from(self.assistant.is_some_and(|a| a != assistant));
+        self.assistant = Some(assistant);
+        self.message
+    }
+}
+
+/// Kind and link on the wire of a block of the session.
+#[inline]
+fn sent_as(kind: BlockKind, block: u32, call: u32) -> (SentKind, u32) {
+    match kind {
+        BlockKind::UserText => (SentKind::Text, NO_LINK),
+        BlockKind::Image => (SentKind::Image, NO_LINK),
+        BlockKind::ToolResult => (SentKind::ToolResult, call),
+        BlockKind::AssistantText => (SentKind::AssistantText, NO_LINK),
+        BlockKind::Thinking => (SentKind::Thinking, block),
+        BlockKind::ToolUse => (SentKind::ToolUse, call),
     }
 }
 

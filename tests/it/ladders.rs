@@ -167,8 +167,9 @@ fn a_ladder_reclaims_first_and_sends_again_if_that_frees_the_deficit() {
     // Nothing to reclaim, and one turn only: no step can do anything.
     let small = ConstantGrowth {
         requests: 2_000,
+        thinking_tokens: 0,
         result_utf16: 300,
-        result_tokens: 100,
+        result_tokens: 140,
         ..ConstantGrowth::default()
     };
     let (stuck, _) = on("claude-sonnet-4-5", &small.session(), policy, &RunOptions::default());

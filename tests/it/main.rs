@@ -20,6 +20,7 @@ mod ingest_pi;
 mod ingest_sketch;
 mod ingest_swe_agent;
 mod ladders;
+mod language;
 mod prices;
 mod prompt_totals;
 mod provider;

@@ -81,7 +81,7 @@ impl<'m> Talk<'m> {
     pub fn refused(&mut self, at_ms: i64, blocks: &[SentBlock]) -> Rejection {
         match self.send(at_ms, blocks, &[blocks.len() - 1], Ttl::Short) {
             Answer::Done(done) => panic!("{done:?}"),
-            Answer::Rejected(rejection) => rejection,
+            Answer::Rejected(rejection) => *rejection,
         }
     }
 }

@@ -217,7 +217,7 @@ impl Bound<'_> {
         }
     }
 
-    fn until(&self, toml: &UntilToml) -> Resolved<Until> {
+    pub(super) fn until(&self, toml: &UntilToml) -> Resolved<Until> {
         match (&toml.saved, &toml.total, &toml.count, &toml.share) {
             (Some(v), None, None, None) => Ok(Until::Saved(self.count(v)?)),
             (None, Some(v), None, None) => Ok(Until::Total(self.level(v)?)),

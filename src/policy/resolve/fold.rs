@@ -2,10 +2,12 @@
 
 use super::{Bound, Resolved};
 use crate::policy::file::{
-    CrossingForm, InputForm, KeepRecentToml, MessagesToml, OnSummaryOverflow, RuleToml, SelectToml,
-    SummarizeToml,
+    CrossingForm, InputForm, KeepRecentToml, MeasureUnit, MessagesToml, OnSummaryOverflow, RuleToml,
+    SelectToml, SummarizeToml,
 };
-use crate::policy::fold::{Archive, Keep, Place, Reinject, SummarizeRule, Summarizer, SummaryInput, Tail};
+use crate::policy::fold::{
+    Archive, Front, FrontUnit, Keep, Place, Reinject, SummarizeRule, Summarizer, SummaryInput, Tail,
+};
 use crate::policy::strategy::Action;
 use crate::provider::Models;
 
@@ -110,8 +112,17 @@ impl Bound<'_> {
             return Err("this action needs `select = { messages = … }`".to_owned());
         };
         let keep_first = select.keep_first.as_ref().map_or(Ok(0), |v| self.count(v))?;
-        if select.until.is_some() {
-            return Err("`until` of messages is not there yet".to_owned());
+        if let Some(until) = &select.until {
+            if select.keep_recent.is_some() || select.keep_recent_tokens.is_some() || select.keep_unanswered {
+                return Err("`until` and `keep_recent` exclude each other".to_owned());
+            }
+            let unit = match rule.when.first().map(|m| m.unit) {
+                Some(MeasureUnit::Count) => FrontUnit::Messages,
+                Some(MeasureUnit::Events) => FrontUnit::Events,
+                _ => FrontUnit::Estimate,
+            };
+            let snap = Tail { snap: select.snap, toward: select.toward, ..Tail::default() };
+            return Ok((Keep::Until(Front { until: self.until(until)?, unit, snap }), keep_first));
         }
         let keep = match (&select.keep_recent_tokens, &select.keep_recent, select.keep_unanswered) {
             (Some(tokens), None, false) => Keep::RecentTokens(self.count(tokens)?),
