@@ -88,16 +88,16 @@ impl Probe<'_, '_> {
     }
 }
 
-/// What has become of a block, in one word for its content and one for its thinking.
-fn words(state: State) -> &'static str {
+/// What has become of a block, in one word: where it has left, why; else what stands for it.
+fn word(state: State) -> &'static str {
     let words = [
         (State::GONE, "dropped"),
         (State::FOLDED, "folded"),
+        (State::HIDDEN, "hidden"),
         (State::ELIDED, "stubbed"),
+        (State::REPLACED, "stubbed"),
         (State::WITHHELD, "withheld"),
-        (State::HIDDEN, "dropped"),
         (State::OFFLOADED, "offloaded"),
-        (State::REPLACED, "replaced"),
     ];
     words.into_iter().find(|(bit, _)| state.has(*bit)).map_or("kept", |(_, word)| word)
 }
@@ -105,7 +105,7 @@ fn words(state: State) -> &'static str {
 fn look(view: &View<'_>, names: &[Option<String>]) -> Look {
     let mut look = Look { has_summary: view.summary.is_some(), ..Look::default() };
     for (i, state) in view.states.iter().enumerate() {
-        let word = words(*state);
+        let word = word(*state);
         *look.counts.entry(word).or_default() += 1;
         let Some(name) = &names[i] else { continue };
         look.names.entry(word).or_default().push(name.clone());
@@ -119,7 +119,7 @@ fn look(view: &View<'_>, names: &[Option<String>]) -> Look {
 impl Look {
     fn to_json(&self) -> Value {
         let mut out = json!({"first_kept": self.first_kept, "has_summary": self.has_summary});
-        for word in ["kept", "stubbed", "offloaded", "folded", "dropped", "withheld", "replaced"] {
+        for word in ["kept", "stubbed", "offloaded", "folded", "dropped", "hidden", "withheld"] {
             out[word] = json!(self.names.get(word).cloned().unwrap_or_default());
             out[format!("{word}_count")] = json!(self.counts.get(word).copied().unwrap_or(0));
         }
