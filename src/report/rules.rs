@@ -1,7 +1,7 @@
 //! The rules of a strategy in words, from what a run reads: every number is the resolved one.
 
 use crate::metrics::group_digits;
-use crate::policy::fold::{Keep, Place, SummarizeRule, SummaryInput, Tail};
+use crate::policy::fold::{Front, FrontUnit, Keep, Place, SummarizeRule, SummaryInput, Tail};
 use crate::policy::recovery::{Newest, Recovery, RecoveryStep};
 use crate::policy::strategy::{
     Action, Cadence, EditView, Ends, Hook, Hooks, Items, KeepRecent, Level, Measure, MessageUnit,
@@ -295,7 +295,25 @@ fn keep_words(keep: &Keep) -> Option<String> {
         Keep::UnansweredUser => "keeps user messages that no answer follows".to_owned(),
         Keep::RecentTokens(n) => format!("keeps the newest {} from a user message on", counted(*n, "estimated token")),
         Keep::Tail(tail) => return tail_words(tail),
+        Keep::Until(front) => front_words(front),
     })
+}
+
+fn front_words(front: &Front) -> String {
+    let unit = match front.unit {
+        FrontUnit::Estimate => "estimated token",
+        FrontUnit::Messages => "message",
+        FrontUnit::Events => "event",
+    };
+    match front.until {
+        Until::Saved(n) => format!("until {} are folded", counted(n, "estimated token")),
+        Until::Total(Level::At(n)) => format!("until {} are left", counted(n, unit)),
+        Until::Total(Level::OfFired(millionths)) => {
+            format!("until {} of the limit that fired are left", percent(millionths))
+        }
+        Until::Count(n) => format!("the oldest {}", counted(n, "message")),
+        Until::Share(millionths) => format!("the oldest {} of the messages", percent(millionths)),
+    }
 }
 
 fn tail_words(tail: &Tail) -> Option<String> {
