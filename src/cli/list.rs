@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use ctxsim::policy::{
-    Param, ParamValue, PolicyConfig, Preset, Strategy, common_params, load_preset, preset_names,
+    Param, ParamValue, PolicyConfig, Preset, Strategy, common_params, load_preset, preset_names, words,
 };
 use ctxsim::provider::model::SUBSTITUTE;
 use ctxsim::provider::price::{Date, Price, Rates};
 use ctxsim::provider::{ModelSpec, Models};
 use ctxsim::report::grid::Grid;
-use ctxsim::report::{json, rules};
+use ctxsim::report::json;
 use ctxsim::{ingest, metrics};
 use serde_json::json;
 
@@ -119,7 +119,7 @@ fn policy(preset: &Arc<Preset>, format: Format, terminal: &Terminal) -> Outcome 
         let value = json!({
             "name": preset.name, "version": preset.version, "summary": preset.summary,
             "sources": preset.sources, "params": preset.params, "model": model.id,
-            "rules": rules::rules(&strategy), "recovery": rules::recovery(&strategy),
+            "rules": words::rules(&strategy), "recovery": words::recovery(&strategy),
         });
         terminal.print_bytes(&json::pretty(&value))?;
         return Ok(exit::DONE);
@@ -160,13 +160,13 @@ fn rules_text(strategy: &Strategy, model: &str) -> String {
     if !strategy.rules.is_empty() {
         let _ = writeln!(text, "\nRules, with these defaults on {model}:");
     }
-    for rule in rules::rules(strategy) {
+    for rule in words::rules(strategy) {
         let _ = writeln!(text, "  {}: {}", rule.id, rule.at);
         for line in rule.lines {
             let _ = writeln!(text, "    {line}");
         }
     }
-    let recovery = rules::recovery(strategy);
+    let recovery = words::recovery(strategy);
     if !recovery.is_empty() {
         let _ = writeln!(text, "\nWhen the prompt does not fit:");
     }

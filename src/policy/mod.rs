@@ -5,9 +5,9 @@
 //! [`interpreter::Interpreter`] that sees a [`view::View`] and answers with [`plan::Plan`]s. No strategy
 //! has code of its own: what differs between agents is in the files.
 
-pub mod check;
 pub mod action;
 mod cadence;
+pub mod check;
 pub mod estimate;
 mod file;
 pub mod fold;
@@ -31,6 +31,7 @@ pub mod sums;
 pub mod turns;
 pub mod value;
 pub mod view;
+pub mod words;
 
 pub use params::{Param, ParamValue, Scale, find as find_param};
 pub use preset::{Preset, load_preset, parse_preset, preset_names};

@@ -9,7 +9,6 @@ pub mod markdown;
 pub mod plot;
 pub mod requests;
 pub mod results;
-pub mod rules;
 pub mod sweep;
 pub mod table;
 pub mod wire;

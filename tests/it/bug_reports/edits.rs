@@ -27,8 +27,8 @@ fn clear_down_to(trigger: u64, target: u64, keep: u64) -> String {
         [[rule]]
         id = "clear"
         at = "request"
-        view = "ledger"
-        when = [{{ of = "tool_results", unit = "utf16", state = "sent", over = {trigger} }}]
+        view = "destructive"
+        when = [{{ of = "tool_results", unit = "utf16", over = {trigger} }}]
         stub = {{ fixed = 0 }}
         select = {{ tool_results = {{ keep_recent = {{ results = {keep} }}, until = {{ total = {target} }} }} }}
         "#
@@ -290,7 +290,6 @@ fn a_summary_written_anew_at_every_call_leaves_nothing_to_read() {
             [[rule]]
             id = "summarize"
             at = "request"
-            view = "destructive"
             when = [{{ of = "messages", unit = "plain_estimate", over = 100000 }}]
             select = {{ messages = {{ keep_recent = {{ estimate = {keep} }}, snap = "assistant" }} }}
             [rule.summarize]

@@ -1,9 +1,8 @@
 //! The rules of a strategy in words, from what a run reads: every number is the resolved one.
 
-use crate::metrics::group_digits;
-use crate::policy::fold::{Front, FrontUnit, Keep, Place, SummarizeRule, SummaryInput, Tail};
-use crate::policy::recovery::{Newest, Recovery, RecoveryStep};
-use crate::policy::strategy::{
+use super::fold::{Front, FrontUnit, Keep, Place, SummarizeRule, SummaryInput, Tail};
+use super::recovery::{Newest, Recovery, RecoveryStep};
+use super::strategy::{
     Action, Cadence, EditView, Ends, Hook, Hooks, Items, KeepRecent, Level, Measure, MessageUnit,
     OffloadRule, Rule, Strategy, StubRule, StubSize, Threshold, Turn, Unit, Until, WhenCache,
 };
@@ -58,8 +57,15 @@ fn words_of(rule: &Rule, strategy: &Strategy) -> RuleWords {
 /// Thousands with commas.
 fn number(n: impl Into<i128>) -> String {
     let n: i128 = n.into();
-    let digits = group_digits(n.unsigned_abs());
-    if n < 0 { format!("-{digits}") } else { digits }
+    let digits = n.unsigned_abs().to_string();
+    let mut out = if n < 0 { "-".to_owned() } else { String::new() };
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// `1 result`, `3 results`.
@@ -107,14 +113,15 @@ fn unit_word(unit: Unit) -> &'static str {
     }
 }
 
-fn turn_word(turn: Turn) -> &'static str {
-    match turn {
-        Turn::Assistant => "turn (an assistant message each)",
-        Turn::User => "turn (a user message to the next)",
-        Turn::Boundary => "turn (a request each)",
-        Turn::Invocation => "turn (a human prompt to the next)",
-        Turn::Pair => "turn (a user and an assistant message)",
-    }
+fn turns_words(turns: i64, turn: Turn) -> String {
+    let meaning = match turn {
+        Turn::Assistant => "an assistant message each",
+        Turn::User => "a user message to the next",
+        Turn::Boundary => "a request each",
+        Turn::Invocation => "a human prompt to the next",
+        Turn::Pair => "a user and an assistant message",
+    };
+    format!("{} ({meaning})", counted(turns, "turn"))
 }
 
 /// What is measured, and the word for one of its unit.
@@ -259,7 +266,7 @@ fn view_words(view: EditView) -> &'static str {
 fn keep_recent_words(keep: &KeepRecent) -> Vec<String> {
     let mut kept = Vec::new();
     if let Some(turns) = keep.turns.filter(|turns| *turns > 0) {
-        kept.push(format!("{} {}", number(turns), turn_word(keep.turn)));
+        kept.push(turns_words(turns, keep.turn));
     }
     if let Some(results) = keep.results {
         kept.push(counted(results, "result"));
@@ -319,7 +326,7 @@ fn front_words(front: &Front) -> String {
 fn tail_words(tail: &Tail) -> Option<String> {
     let bound = if tail.drop_crossing { "at most " } else { "" };
     let mut kept = Vec::new();
-    kept.extend(tail.turns.map(|n| format!("{} {}", number(n), turn_word(tail.turn))));
+    kept.extend(tail.turns.map(|n| turns_words(n, tail.turn)));
     kept.extend(tail.messages.map(|n| counted(n, "message")));
     kept.extend(tail.estimate.map(|n| format!("{bound}{}", counted(n, "estimated token"))));
     kept.extend(tail.share.map(|n| format!("{bound}{} of the history", percent(n))));
