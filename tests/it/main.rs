@@ -1,6 +1,7 @@
 //! The one integration-test binary.
 
 mod bug_reports;
+mod cadences;
 mod classify;
 mod cli;
 mod cli_files;
