@@ -1,5 +1,6 @@
 //! The one integration-test binary.
 
+mod cadences;
 mod classify;
 mod cli;
 mod cli_files;
