@@ -272,7 +272,9 @@ mod tests {
 
     #[test]
     fn a_target_that_is_not_below_its_trigger() {
-        let until = |total: &str| clearing(&format!("select = {{ tool_results = {{ until = {{ total = {total} }} }} }}\n"));
+        let until = |total: &str| {
+            clearing(&format!("select = {{ tool_results = {{ until = {{ total = {total} }} }} }}\n"))
+        };
         one(&until("100000"), ["100000", "trigger of 100000"]);
         none(&until("99999"));
         one(&until("{ trigger = 1.0 }"), ["100000", "trigger of 100000"]);
@@ -281,7 +283,9 @@ mod tests {
 
     #[test]
     fn a_gate_that_can_never_pass() {
-        let gate = |n: u64| clearing(&format!("select = {{ tool_results = {{}} }}\ncadence = {{ min_savings = {n} }}\n"));
+        let gate = |n: u64| {
+            clearing(&format!("select = {{ tool_results = {{}} }}\ncadence = {{ min_savings = {n} }}\n"))
+        };
         one(&gate(800_001), ["800001", "800000"]);
         none(&gate(800_000));
     }

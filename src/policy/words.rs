@@ -218,7 +218,9 @@ fn stub_words(stub: &StubRule, rule: &Rule) -> Vec<String> {
         StubSize::Law(law) => {
             format!("replaces old {items} by a stub of {} characters and what it names", number(law.fixed))
         }
-        StubSize::Tokens(tokens) => format!("clears old {items}: a placeholder of {}", counted(*tokens, "token")),
+        StubSize::Tokens(tokens) => {
+            format!("clears old {items}: a placeholder of {}", counted(*tokens, "token"))
+        }
         StubSize::Ends(ends) => format!("cuts old {items}: {}", ends_words(ends)),
         StubSize::Nothing => format!("leaves old {items} out"),
     };
@@ -300,7 +302,9 @@ fn keep_words(keep: &Keep) -> Option<String> {
     Some(match keep {
         Keep::Nothing => return None,
         Keep::UnansweredUser => "keeps user messages that no answer follows".to_owned(),
-        Keep::RecentTokens(n) => format!("keeps the newest {} from a user message on", counted(*n, "estimated token")),
+        Keep::RecentTokens(n) => {
+            format!("keeps the newest {} from a user message on", counted(*n, "estimated token"))
+        }
         Keep::Tail(tail) => return tail_words(tail),
         Keep::Until(front) => front_words(front),
     })
@@ -442,7 +446,11 @@ fn step_words(step: &RecoveryStep, recovery: &Recovery, strategy: &Strategy) -> 
         None => String::new(),
         Some(margin) => format!(", again if the deficit and {} are freed", counted(margin, "token")),
     };
-    format!("{aside}{}{gate} (at most {} before it is reset)", ids.join(", "), counted(recovery.attempts, "attempt"))
+    format!(
+        "{aside}{}{gate} (at most {} before it is reset)",
+        ids.join(", "),
+        counted(recovery.attempts, "attempt")
+    )
 }
 
 #[cfg(test)]
@@ -453,6 +461,9 @@ mod tests {
     fn numbers_read_as_they_are_written() {
         assert_eq!(number(1_234_567), "1,234,567");
         assert_eq!((counted(1, "line"), counted(2_000, "line")), ("1 line".into(), "2,000 lines".into()));
-        assert_eq!([850_000, 125_000, 1_000_000, 999_999].map(percent), ["85 %", "12.5 %", "100 %", "99.9999 %"]);
+        assert_eq!(
+            [850_000, 125_000, 1_000_000, 999_999].map(percent),
+            ["85 %", "12.5 %", "100 %", "99.9999 %"]
+        );
     }
 }

@@ -53,7 +53,11 @@ fn a_check_warns_on_stderr_and_still_says_that_the_file_is_right() {
     let odd = run(dir.path(), ["policies", "--check", "odd.toml"]);
     assert_eq!(code(&odd), 0);
     assert!(stdout(&odd).contains("policy mine is right"), "{}", stdout(&odd));
-    assert!(stderr(&odd).contains("limit of 5000 characters is under its own stub of 5500"), "{}", stderr(&odd));
+    assert!(
+        stderr(&odd).contains("limit of 5000 characters is under its own stub of 5500"),
+        "{}",
+        stderr(&odd)
+    );
     let fine = run(dir.path(), ["policies", "--check", "fine.toml"]);
     assert_eq!((code(&fine), stderr(&fine).as_str()), (0, ""));
 }

@@ -115,13 +115,8 @@ fn a_gate_belongs_on_bytes_and_not_on_a_count() {
         cadence = { min_savings = 12000 }
     "#;
     let session = |results: u32, chars: u32| {
-        ConstantGrowth {
-            requests: results + 1,
-            result_utf16: chars,
-            result_tokens: chars / 4,
-            ..base()
-        }
-        .session()
+        ConstantGrowth { requests: results + 1, result_utf16: chars, result_tokens: chars / 4, ..base() }
+            .session()
     };
     let fired = |session: &Session, rules: &str| simulate(session, rules).0.passes;
     let (small, large) = (session(4, 2_100), session(3, 100_000));
@@ -266,8 +261,7 @@ fn a_pass_on_a_cold_cache_costs_nothing_extra() {
         let extra = edited.cost_pusd as i128 - none.cost_pusd as i128;
         let saved = 8 * 2_500;
         assert_eq!(none.usage.prompt_tokens() - edited.usage.prompt_tokens(), saved);
-        let rewritten =
-            i128::from(none.usage.cache_read_tokens) - i128::from(edited.usage.cache_read_tokens);
+        let rewritten = i128::from(none.usage.cache_read_tokens) - i128::from(edited.usage.cache_read_tokens);
         if is_cold {
             assert_eq!(extra, -i128::from(saved) * write, "only cheaper");
         } else {

@@ -166,7 +166,12 @@ fn usage_from_before_an_edit_is_no_anchor() {
              anchor_until_edit = {until_edit}\n"
         );
         let over = r#"{ of = "messages", unit = "estimate", over = 350000 }"#;
-        let first = summarize(r#"["response", "request"]"#, over, "keep_recent = { messages = 28 }", "");
+        let first = summarize(
+            r#"["response", "request"]"#,
+            over,
+            "keep_recent = { messages = 28 }, snap = \"message\"",
+            "",
+        );
         format!("{estimate}{first}")
     };
     // 2,300 a request: past 350,000 with 300 messages.
@@ -187,7 +192,11 @@ fn usage_from_before_an_edit_is_no_anchor() {
 fn a_breaker_ends_a_thrash() {
     // A first message of 130,000 tokens that stays verbatim, in a window of 200,000 with a trigger at 60 %.
     let over = r#"{ of = "last_usage", unit = "tokens", over = { window = 0.6 } }"#;
-    let rules = |more: &str| summarize("\"request\"", over, "keep_first = 1, keep_recent = { messages = 2 }, snap = \"message\"", more);
+    let rules = |more: &str| {
+        let select = "keep_first = 1, keep_recent = { messages = 2 }, snap = \"message\"";
+        let rule = summarize("\"request\"", over, select, more);
+        format!("[estimate]\nunit = \"utf16\"\nchars_per_token = 4\n{rule}")
+    };
     let session = with_prompt(ConstantGrowth { requests: 30, ..base() }.session(), 130_000);
     let (_, free) = run_with(200_000, &session, &rules(""), SHORT);
     assert!(compactions(&free).len() > 20, "{:?}", compactions(&free));
@@ -212,8 +221,7 @@ fn a_summary_that_is_larger_is_thrown_away() {
     let rejecting = format!("{rules}\nreject_if_larger = true\n");
     let session = ConstantGrowth { requests: 3, ..base() }.session();
     for (tokens, kept) in [(1_752, 0), (100, 1)] {
-        let (summary, record) =
-            run_with(1_000_000, &session, &rejecting, &[("summary_tokens", tokens)]);
+        let (summary, record) = run_with(1_000_000, &session, &rejecting, &[("summary_tokens", tokens)]);
         assert_eq!(compactions(&record).len(), kept, "{tokens}");
         assert!(summary.cost.summarizer > 0, "billed all the same");
         let grown = record.requests[2].usage.prompt_tokens() > record.requests[1].usage.prompt_tokens();
@@ -239,15 +247,11 @@ fn a_check_before_the_request_sees_the_results_that_just_came() {
     let rules = |of: &str| {
         format!(
             "[estimate]\nunit = \"utf16\"\nchars_per_token = 4\nanchor = \"last_usage_total\"\n{}",
-            summarize(
-                "\"request\"",
-                &format!("{of}, over = {{ window = 0.9 }} }}"),
-                "",
-                ""
-            )
+            summarize("\"request\"", &format!("{of}, over = {{ window = 0.9 }} }}"), "", "")
         )
     };
-    let (blind, record) = run_with(131_072, &session, &rules("{ of = \"last_usage\", unit = \"tokens\""), SHORT);
+    let (blind, record) =
+        run_with(131_072, &session, &rules("{ of = \"last_usage\", unit = \"tokens\""), SHORT);
     assert_eq!(record.requests[0].usage.prompt_tokens(), 16_426);
     assert_eq!((blind.stopped_at_request, blind.stop_reason), (Some(2), Some(StopReason::Overflow)));
     // 16,426 + output + 669,426 / 4 is above 90 % of the window. The summarizer cannot read 152,533 either,
