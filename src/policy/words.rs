@@ -168,12 +168,15 @@ fn when_words(rule: &Rule) -> Option<String> {
 }
 
 fn tools_words(only: &[String], except: &[String]) -> Vec<String> {
+    let names = |list: &[String]| {
+        list.iter().map(|p| p.strip_prefix("exact:").unwrap_or(p)).collect::<Vec<_>>().join(", ")
+    };
     let mut lines = Vec::new();
     if !only.is_empty() {
-        lines.push(format!("only of {}", only.join(", ")));
+        lines.push(format!("only of {}", names(only)));
     }
     if !except.is_empty() {
-        lines.push(format!("never of {}", except.join(", ")));
+        lines.push(format!("never of {}", names(except)));
     }
     lines
 }

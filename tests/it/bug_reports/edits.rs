@@ -157,6 +157,34 @@ fn a_smaller_request_can_be_dearer() {
     assert_eq!(even.turns, Some(u64::try_from(extra.div_ceil(u128::from(saved) * 1_000_000)).unwrap()));
 }
 
+/// ranxianglei/opencode-acp#5: 176 misses in 828 messages, 89 % of all fresh input had been in the cache.
+/// Pruned in place every third request with 24 results kept, as much has; appended to, none.
+#[test]
+fn most_fresh_input_of_pruning_in_place_was_in_the_cache_before() {
+    let in_place = r#"
+        [[rule]]
+        id = "prune"
+        at = "request"
+        view = "ledger"
+        stub = { fixed = 0 }
+        select = { tool_results = { keep_recent = { results = 24 } } }
+        cadence = { min_interval = 3 }
+    "#;
+    let session = results_of_ten_thousand(414);
+    let share = |rules: &str| {
+        let (summary, _) = simulate(&session, rules);
+        let fresh = summary.usage.uncached_tokens + summary.usage.cache_write_tokens();
+        summary.miss(Cause::PrefixRule).tokens * 100 / fresh
+    };
+    // 130 passes, from request 26 to 413. More than 20 blocks are behind what a pass touches, so all behind
+    // the system prompt is written again: 24 results of 2,500, on average 220 calls of 60, and 200; the
+    // prompt has shrunk, so none of it counts as new. In between two requests bring 2,560 each; before the
+    // first pass there were 25 of them and 15,200 to begin with.
+    let (rewritten, new) = (130 * (24 * 2_500 + 220 * 60 + 200), 130 * 2 * 2_560 + 25 * 2_560 + 15_200);
+    assert_eq!(share(in_place), rewritten * 100 / (rewritten + new));
+    assert_eq!(share(""), 0);
+}
+
 /// jjuraszek/pi-condense#3: a strip of old thinking that moves at every render misses at every render; in
 /// steps of ten it misses at a tenth of them. Thinking was 69 % of what left, so a trigger that counts tool
 /// output alone foresees less than a third of it.
