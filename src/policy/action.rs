@@ -19,7 +19,28 @@ pub enum Action {
     Summarize(SummarizeRule),
 }
 
+impl Errors {
+    /// Whether a result with this status is of interest.
+    pub fn takes(self, is_error: bool) -> bool {
+        match self {
+            Errors::Any => true,
+            Errors::Only => is_error,
+            Errors::Never => !is_error,
+        }
+    }
+}
+
 impl Action {
+    /// Results that it is about.
+    pub fn errors(&self) -> Errors {
+        match self {
+            Action::Offload(a) => a.errors,
+            Action::Truncate(a) => a.errors,
+            Action::Stub(a) => a.errors,
+            Action::Summarize(_) => Errors::Any,
+        }
+    }
+
     /// Tools that it leaves alone, and tools that it is limited to.
     pub fn tools(&self) -> (&[String], &[String]) {
         match self {
@@ -38,6 +59,7 @@ pub struct OffloadRule {
     pub except: Vec<String>,
     /// Tools it is limited to; none: any.
     pub only: Vec<String>,
+    pub errors: Errors,
     pub keep_head: u64,
     pub keep_tail: u64,
     /// Unit of the two ends.
@@ -53,6 +75,7 @@ pub struct OffloadRule {
 pub struct TruncateRule {
     pub except: Vec<String>,
     pub only: Vec<String>,
+    pub errors: Errors,
     pub ends: Ends,
 }
 
@@ -148,6 +171,8 @@ pub struct KeepRecent {
     pub messages: Option<u64>,
     /// Sizes of the newest items.
     pub sizes: Vec<(Unit, u64)>,
+    /// The same, counted from the boundary that the other limits give; replaced items do not count.
+    pub beyond: Vec<(Unit, u64)>,
     /// The item that crosses a size is not kept.
     pub drop_crossing: bool,
 }
@@ -191,6 +216,8 @@ pub enum Until {
     Count(u64),
     /// This share of all is taken, in millionths, rounded down.
     Share(i64),
+    /// A share that grows by a step, both in millionths, until what stays is under a level (messages only).
+    Growing { share: i64, step: i64, under: Level },
 }
 
 /// Size of what stands for an item.

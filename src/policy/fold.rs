@@ -50,6 +50,8 @@ pub struct SummarizeRule {
     pub progress: bool,
     /// A fold of a smaller share of the history, in hundredths, is left out; not when the user asked.
     pub min_fold_percent: u64,
+    /// What the history must come to; else nothing happens.
+    pub must_reach: Option<Level>,
     /// So many messages at the front stay.
     pub keep_first: u64,
     /// Stop replaying the thinking of the turns that are kept.
@@ -109,8 +111,8 @@ pub enum Keep {
     Nothing,
     /// A tail.
     Tail(Tail),
-    /// What is left once enough has been folded.
-    Until(Front),
+    /// What is left once enough has been folded, and at least a tail, where there is one.
+    Until(Front, Option<Tail>),
 }
 
 /// Messages at the front are folded until a level is reached.
@@ -150,6 +152,8 @@ pub struct Tail {
     pub needs_turns: u64,
     pub snap: Snap,
     pub toward: Toward,
+    /// Nothing happens where the tail has no place to begin; else it is empty.
+    pub needs_a_place: bool,
 }
 
 /// Where a tail may begin.
@@ -249,8 +253,14 @@ impl Tail {
 
     /// A message start, moved to a place where a tail may begin.
     fn moved(&self, view: &View<'_>, starts: &[u32], raw: usize, end: u32) -> Option<u32> {
+        // A tail of nothing has no beginning to move.
+        if raw >= starts.len() {
+            return Some(end);
+        }
         match self.toward {
-            Toward::Newer => Some(self.snapped(view, starts[raw..].iter()).unwrap_or(end)),
+            Toward::Newer => {
+                self.snapped(view, starts[raw..].iter()).or((!self.needs_a_place).then_some(end))
+            }
             Toward::Older => self.snapped(view, starts[..(raw + 1).min(starts.len())].iter().rev()),
         }
     }
@@ -311,16 +321,28 @@ impl Front {
                 starts.partition_point(|s| *s < last)
             }
             (Until::Count(messages), _) => counted(*messages),
-            (Until::Share(millionths), _) => {
-                let all = (starts.len() - kept) as u128;
-                counted(
-                    u64::try_from(all * u128::from(millionths.unsigned_abs()) / 1_000_000)
-                        .unwrap_or(u64::MAX),
-                )
+            (Until::Share(millionths), _) => counted(share_of(starts.len() - kept, *millionths)),
+            (Until::Growing { share, step, under }, _) => {
+                let under = milli_of(law, u64::try_from(under.value(firing.limit)).unwrap_or(0));
+                let whole = sums.milli_before(end);
+                let mut share = *share;
+                loop {
+                    let raw = counted(share_of(starts.len() - kept, share)).min(starts.len());
+                    let cut = self.snap.moved(view, starts, raw, end)?;
+                    if share >= 1_000_000 || *step <= 0 || whole - sums.milli_before(cut) < under {
+                        return Some(cut);
+                    }
+                    share += step;
+                }
             }
         };
         self.snap.moved(view, starts, raw.min(starts.len()), end)
     }
+}
+
+/// A share, in millionths, of so many messages, rounded down.
+fn share_of(messages: usize, millionths: i64) -> u64 {
+    u64::try_from(messages as u128 * u128::from(millionths.unsigned_abs()) / 1_000_000).unwrap_or(u64::MAX)
 }
 
 /// Thousandths of tokens whose total is at most (so that `<=` on them is `<=` on tokens) so many tokens.

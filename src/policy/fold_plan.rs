@@ -36,30 +36,36 @@ pub(super) fn decide<'p>(
         Keep::UnansweredUser => Some(summarize::first_unanswered_user(view).min(end)),
         Keep::RecentTokens(keep) => law.and_then(|law| summarize::cut_before_tail(view, law, *keep)),
         Keep::Tail(tail) => law.and_then(|law| tail.cut(view, law, sums, end)),
-        Keep::Until(front) => law.and_then(|law| front.cut(view, law, sums, end, fold.keep_first, firing)),
+        Keep::Until(front, tail) => law.and_then(|law| {
+            let cut = front.cut(view, law, sums, end, fold.keep_first, firing)?;
+            tail.as_ref().map_or(Some(cut), |tail| tail.cut(view, law, sums, end).map(|most| cut.min(most)))
+        }),
     };
     let fold_to = fold_to.map(|to| if open { to.min(open_round(view)) } else { to });
     // A tail may begin right behind an old summary, which is an ordinary message to be folded again.
-    let has_tail = matches!(fold.keep, Keep::RecentTokens(_) | Keep::Tail(_) | Keep::Until(_));
+    let has_tail = matches!(fold.keep, Keep::RecentTokens(_) | Keep::Tail(_) | Keep::Until(..));
     let may_refold = view.summary.is_some() && has_tail;
     let fold_to = fold_to.filter(|to| *to > view.live_from || may_refold);
-    let keep = fold_to.map_or_else(Vec::new, |to| kept_in_front(fold, view, law, to));
+    let (keep, reinjected_tokens) =
+        fold_to.map_or_else(|| (Vec::new(), 0), |to| kept_in_front(fold, view, law, to));
     let messages = |range: Range<u32>| summarize::messages_in(view, range, rule.scope.merged);
     let kept: u64 = keep.iter().map(|r| messages(r.clone())).sum();
     let folded = fold_to.map(|to| (to, messages(view.live_from..to).saturating_sub(kept)));
     let Some((fold_to, folded_messages)) = folded.filter(|(_, messages)| *messages > 0) else {
-        let silent = matches!(fold.keep, Keep::Tail(_) | Keep::Until(_)) && !is_manual;
+        let silent = matches!(fold.keep, Keep::Tail(_) | Keep::Until(..)) && !is_manual;
         return (!silent && !occasion.is_forced)
             .then_some(Plan::Notice { text: "There is nothing to compact before the part that is kept." });
     };
     let folded_milli = sums.milli_before(fold_to);
     let folded_estimate = law.map_or(0, |law| law.total(folded_milli));
-    if fold.min_fold_percent > 0 && !occasion.asks_no_trigger() {
-        let all = law.map_or(0, |law| law.total(sums.milli_before(u32::MAX)));
-        if u128::from(folded_estimate) * 100 < u128::from(all) * u128::from(fold.min_fold_percent) {
-            return None;
-        }
+    let whole_estimate = law.map_or(0, |law| law.total(sums.milli_before(u32::MAX)));
+    if fold.min_fold_percent > 0
+        && !occasion.asks_no_trigger()
+        && u128::from(folded_estimate) * 100 < u128::from(whole_estimate) * u128::from(fold.min_fold_percent)
+    {
+        return None;
     }
+    let must_reach = fold.must_reach.map(|level| u64::try_from(level.value(firing.limit)).unwrap_or(0));
     let prompt_utf16 = match &fold.input {
         SummaryInput::PrefixFork => 0,
         SummaryInput::Messages { prompt_utf16 } | SummaryInput::Fork { prompt_utf16 } => *prompt_utf16,
@@ -75,6 +81,9 @@ pub(super) fn decide<'p>(
         kept_turns: turns_from(view, rule, fold_to),
         keep,
         folded_estimate,
+        whole_estimate,
+        reinjected_tokens,
+        must_reach,
         spec: fold,
     }))
 }
@@ -147,8 +156,9 @@ fn kept_in_front(
     view: &View<'_>,
     law: Option<&EstimateLaw>,
     fold_to: u32,
-) -> Vec<Range<u32>> {
+) -> (Vec<Range<u32>>, u64) {
     let mut keep: Vec<Range<u32>> = Vec::new();
+    let mut reinjected_tokens = 0;
     let merged = law.is_some_and(|l| l.merged);
     let mut at = view.live_from;
     for _ in 0..fold.keep_first {
@@ -178,6 +188,9 @@ fn kept_in_front(
             let message = view.message_from(start, false);
             let tokens = view.message_tokens(law, message.clone());
             if tokens > left {
+                // The message that crosses is cut, and comes again with the summary.
+                let own: u64 = message.map(|b| view.text_size(b).tokens).sum();
+                reinjected_tokens = crate::tokens::scale_ratio(own, left, tokens);
                 break;
             }
             left -= tokens;
@@ -192,5 +205,5 @@ fn kept_in_front(
         }
     }
     keep.sort_by_key(|r| r.start);
-    keep
+    (keep, reinjected_tokens)
 }

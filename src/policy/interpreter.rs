@@ -208,7 +208,11 @@ impl<'p> Policy<'p> for Interpreter<'p> {
 
     fn at_tool_result(&mut self, rule: usize, view: &View<'_>, result: u32) -> Option<Ingest> {
         let spec = &self.strategy.rules[rule];
-        if !spec.at.has(Hook::ToolResult) || self.rules[rule].is_excepted(view.session, result) {
+        let is_error = view.session.blocks.flags[result as usize].has(Flags::ERROR);
+        if !spec.at.has(Hook::ToolResult)
+            || !spec.action.errors().takes(is_error)
+            || self.rules[rule].is_excepted(view.session, result)
+        {
             return None;
         }
         let law = self.strategy.law_of(spec);

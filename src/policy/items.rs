@@ -5,6 +5,7 @@ use super::estimate::EstimateLaw;
 use super::plan::StubTokens;
 use super::replace;
 use super::strategy::Unit;
+use super::stubs::is_replaced;
 use super::turns;
 use super::view::View;
 use crate::session::BlockKind;
@@ -39,8 +40,13 @@ pub(super) fn boundary(stub: &StubRule, view: &View<'_>, law: Option<&EstimateLa
     if let Some(messages) = keep.messages {
         boundary = boundary.min(messages_boundary(view, messages, law.is_some_and(|l| l.merged)));
     }
-    if !keep.sizes.is_empty() {
-        boundary = boundary.min(sizes_boundary(keep, view, law));
+    let newest = view.revealed;
+    for size in &keep.sizes {
+        boundary = boundary.min(size_boundary(keep, view, law, *size, newest));
+    }
+    let others = boundary;
+    for size in &keep.beyond {
+        boundary = boundary.min(size_boundary(keep, view, law, *size, others));
     }
     boundary
 }
@@ -62,7 +68,12 @@ pub(super) fn first_free(stub: &StubRule, view: &View<'_>) -> u32 {
 /// oldest; without, at the `kept`-th result from the end.
 fn results_boundary(stub: &StubRule, view: &View<'_>, kept: u64) -> u32 {
     let first = view.results.partition_point(|b| *b < view.live_from);
-    let live = || view.results[first..].iter().copied().filter(|b| view.is_live(*b));
+    let is_counted = |b: &u32| {
+        let tool = view.session.tools.get(view.session.blocks.tool[*b as usize] as usize);
+        view.is_live(*b)
+            && (stub.only.is_empty() || tool.is_some_and(|t| stub.only.iter().any(|p| t.matches(p))))
+    };
+    let live = || view.results[first..].iter().copied().filter(is_counted);
     if stub.quantum <= 1 {
         let Some(last_kept) = usize::try_from(kept).ok().and_then(|n| n.checked_sub(1)) else {
             return view.revealed;
@@ -89,25 +100,28 @@ fn messages_boundary(view: &View<'_>, kept: u64, merged: bool) -> u32 {
     from
 }
 
-/// Walks from the newest result until they come to more than a size.
-fn sizes_boundary(keep: &KeepRecent, view: &View<'_>, law: Option<&EstimateLaw>) -> u32 {
+/// Walks from the newest result before `end` until they come to more than a size; what is replaced already does
+/// not count.
+fn size_boundary(
+    keep: &KeepRecent,
+    view: &View<'_>,
+    law: Option<&EstimateLaw>,
+    (unit, budget): (Unit, u64),
+    end: u32,
+) -> u32 {
     let first = view.results.partition_point(|b| *b < view.live_from);
-    let mut boundary = view.revealed;
-    for (unit, budget) in &keep.sizes {
-        let mut sum = 0;
-        let mut from = view.live_from;
-        let mut newer = view.revealed;
-        for block in view.results[first..].iter().rev().copied().filter(|b| view.is_live(*b)) {
-            sum += item_size(view, law, block, *unit);
-            if sum > *budget {
-                from = if keep.drop_crossing { newer } else { block };
-                break;
-            }
-            newer = block;
+    let last = view.results.partition_point(|b| *b < end);
+    let mut sum = 0;
+    let mut newer = end;
+    let results = view.results[first..last.max(first)].iter().rev().copied();
+    for block in results.filter(|b| view.is_live(*b) && !is_replaced(view, *b)) {
+        sum += item_size(view, law, block, unit);
+        if sum > budget {
+            return if keep.drop_crossing { newer } else { block };
         }
-        boundary = boundary.min(from);
+        newer = block;
     }
-    boundary
+    view.live_from
 }
 
 /// Size of an item as stored.

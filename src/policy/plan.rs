@@ -13,6 +13,8 @@ pub enum Plan<'p> {
     Stub(StubPlan),
     /// The stored content of items changes.
     Replace(ReplacePlan),
+    /// Results and their calls leave the history.
+    DropPairs { results: Vec<u32>, saved_utf16: u64 },
     /// Thinking is no longer replayed.
     Strip { blocks: Vec<u32> },
     /// Stubs of a stateless rule are taken back.
@@ -112,6 +114,12 @@ pub struct SummarizePlan<'p> {
     pub keep: Vec<Range<u32>>,
     /// The client's estimate of what is folded.
     pub folded_estimate: u64,
+    /// And of all messages, before.
+    pub whole_estimate: u64,
+    /// Tokens of user messages that come again, cut, with the summary.
+    pub reinjected_tokens: u64,
+    /// What the history must come to, by the client's estimate; else nothing happens.
+    pub must_reach: Option<u64>,
     /// The rule's parameters.
     pub spec: &'p SummarizeRule,
 }

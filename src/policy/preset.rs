@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::file::{If, MessagesForm, PolicyFile, RuleToml};
+use super::file::{MessagesForm, PolicyFile, RuleToml, Withhold};
 use super::params::{Param, ParamToml};
 use crate::error::{Error, Result};
 
@@ -212,11 +212,16 @@ impl Preset {
     /// when a model happens to need it.
     fn check_references(&self) -> std::result::Result<(), String> {
         let rules = self.file.rule.iter();
-        let conditions = rules.flat_map(|r| r.conditions.iter().chain(&r.withhold_thinking));
+        let conditions = rules.flat_map(|r| {
+            let withhold = match &r.withhold_thinking {
+                Some(Withhold::If(condition)) => Some(condition),
+                _ => None,
+            };
+            r.conditions.iter().chain(withhold)
+        });
         let thinking = self.file.thinking.clone().unwrap_or_default();
-        for If { param, .. } in
-            conditions.chain(&thinking.withhold_on_prefix_change).chain(&thinking.prefix_mismatch_if)
-        {
+        let all = conditions.chain(&thinking.withhold_on_prefix_change).chain(&thinking.prefix_mismatch_if);
+        for param in all.filter_map(|condition| condition.param.as_ref()) {
             if !self.params.iter().any(|p| p.name == *param) {
                 let near = crate::error::nearest(param, self.params.iter().map(|p| p.name.as_str()));
                 let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();

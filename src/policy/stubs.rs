@@ -4,7 +4,7 @@
 //! new. A ledger or destructive rule acts on what has become eligible since its last pass; a stateless or
 //! server rule on everything eligible now, and takes back what no longer is.
 
-use super::action::{EditView, Errors, Items, StubRule, Until};
+use super::action::{EditView, Items, StubRule, Until};
 use super::estimate::EstimateLaw;
 pub use super::items::Candidate;
 use super::items::{boundary, first_free, needs_law, stub_for};
@@ -153,7 +153,7 @@ impl RuleState {
         };
         let enough = |saved: u64, taken: usize| {
             let stops = match stub.until {
-                None | Some(Until::Total(_)) => false,
+                None | Some(Until::Total(_) | Until::Growing { .. }) => false,
                 Some(Until::Saved(amount)) => saved >= amount,
                 Some(Until::Count(n)) => taken as u64 >= n,
                 Some(Until::Share(millionths)) => taken >= share(millionths),
@@ -199,6 +199,12 @@ impl RuleState {
         self.pending_saved -= saved;
         if stub.items == Items::Thinking {
             return Plan::Strip { blocks: self.pending.drain(..taken).map(|c| c.block).collect() };
+        }
+        if stub.view == EditView::Destructive && stub.items == Items::Pairs {
+            return Plan::DropPairs {
+                results: self.pending.drain(..taken).map(|c| c.block).collect(),
+                saved_utf16,
+            };
         }
         if stub.view == EditView::Destructive {
             let stored: Vec<Stored> = new.iter().map(|c| replace::stored(stub, view, c.block)).collect();
@@ -296,18 +302,13 @@ impl RuleState {
     }
 
     fn is_of_interest(&self, stub: &StubRule, view: &View<'_>, block: u32) -> bool {
-        let is_error = || view.session.blocks.flags[block as usize].has(Flags::ERROR);
-        let status = match stub.errors {
-            Errors::Any => true,
-            Errors::Only => is_error(),
-            Errors::Never => !is_error(),
-        };
-        status && !self.is_excepted(view.session, block)
+        let is_error = view.session.blocks.flags[block as usize].has(Flags::ERROR);
+        stub.errors.takes(is_error) && !self.is_excepted(view.session, block)
     }
 }
 
 /// Whether something stands for the item already.
-fn is_replaced(view: &View<'_>, block: u32) -> bool {
+pub(super) fn is_replaced(view: &View<'_>, block: u32) -> bool {
     let state = view.states[block as usize];
     state.has(State::ELIDED)
         || state.has(State::REPLACED)

@@ -33,7 +33,9 @@ fn starts_from_end<'v>(view: &'v View<'_>, turn: Turn, end: u32) -> Box<dyn Iter
             Box::new(starts.filter(move |b| *b < end))
         }
         Turn::Boundary | Turn::Pair => {
-            let answered = view.answered.iter().rev().map(|s| &steps[*s as usize]);
+            // An answer that nothing was said to is part of the assistant message before it.
+            let begins = move |s: &&crate::session::Step| turn == Turn::Boundary || !s.input.is_empty();
+            let answered = view.answered.iter().rev().map(|s| &steps[*s as usize]).filter(begins);
             let pending_from = view.answered.last().map_or(0, |s| steps[*s as usize].output.end);
             let pending = (pending_from < view.revealed.min(end)).then_some(pending_from);
             let starts = answered.map(|s| if s.input.is_empty() { s.output.start } else { s.input.start });

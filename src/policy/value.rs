@@ -42,6 +42,8 @@ pub enum Value {
     Sub(Vec<Value>),
     /// So many hundredths of the first, rounded down.
     Percent(Vec<Value>),
+    /// A share of any value: a decimal, or a parameter that holds one.
+    Share(Box<Value>, Share),
     /// Half, rounded down.
     Half(Box<Value>),
     /// The first that is not 0.
@@ -103,6 +105,7 @@ impl Value {
                 [whole, percent] => share_of(*whole, percent.saturating_mul(10_000)),
                 _ => Err("`percent` takes two numbers".to_owned()),
             },
+            Value::Share(whole, share) => share_of(whole.resolve(scope)?, share.millionths(scope)?),
             Value::Half(v) => Ok(v.resolve(scope)?.div_euclid(2)),
             Value::FirstNonzero(list) => Ok(all(list)?.into_iter().find(|n| *n != 0).unwrap_or(0)),
             Value::MinPositive(list) => {
@@ -158,6 +161,7 @@ impl JsonSchema for Value {
                 table("sum", values.clone(), "all of them together"),
                 table("sub", two.clone(), "the first less the second"),
                 table("percent", two, "so many hundredths of the first, rounded down"),
+                table("share", json_schema!({"type": "array", "minItems": 2, "maxItems": 2}), "a share of any value"),
                 table("half", generator.subschema_for::<Value>(), "half of it, rounded down"),
                 table("first_nonzero", values.clone(), "the first that is not 0"),
                 table("min_positive", values, "the smallest of those above 0"),
@@ -215,6 +219,10 @@ impl<'de> Visitor<'de> for ValueVisitor {
             "sum" => Value::Sum(map.next_value()?),
             "sub" => Value::Sub(map.next_value()?),
             "percent" => Value::Percent(map.next_value()?),
+            "share" => {
+                let ShareOf(whole, share) = map.next_value()?;
+                Value::Share(Box::new(whole), share)
+            }
             "half" => Value::Half(Box::new(map.next_value()?)),
             "first_nonzero" => Value::FirstNonzero(map.next_value()?),
             "min_positive" => Value::MinPositive(map.next_value()?),
@@ -245,6 +253,7 @@ const FORMS: &[&str] = &[
     "sum",
     "sub",
     "percent",
+    "share",
     "half",
     "first_nonzero",
     "min_positive",
@@ -306,11 +315,36 @@ impl JsonSchema for Decimal {
     }
 }
 
-/// A decimal, or the parameter that holds one.
-enum Share {
+/// A decimal in millionths, or the parameter that holds one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Share {
     Millionths(i64),
     Param(String),
 }
+
+impl Share {
+    /// The decimal, in millionths.
+    pub fn millionths(&self, scope: &dyn Scope) -> Result<i64, String> {
+        match self {
+            Share::Millionths(n) => Ok(*n),
+            Share::Param(name) => scope.share(name),
+        }
+    }
+}
+
+impl JsonSchema for Share {
+    fn schema_name() -> Cow<'static, str> {
+        "Share".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": "number", "minimum": 0}, parameter_schema()]})
+    }
+}
+
+/// `[value, share]`.
+#[derive(Deserialize)]
+struct ShareOf(Value, Share);
 
 impl<'de> Deserialize<'de> for Share {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Share, D::Error> {

@@ -35,6 +35,8 @@ pub(super) struct Aside<'a> {
     strategy: &'a Strategy,
     model: &'a ModelSpec,
     plan: &'a SummarizePlan<'a>,
+    /// Tokens of the oldest messages that are left out.
+    shed_tokens: u64,
 }
 
 /// What it came to.
@@ -54,7 +56,34 @@ impl<'a> Aside<'a> {
         model: &'a ModelSpec,
         plan: &'a SummarizePlan<'a>,
     ) -> Aside<'a> {
-        Aside { session, strategy, model, plan }
+        Aside { session, strategy, model, plan, shed_tokens: 0 }
+    }
+
+    /// Leaves the oldest messages out, as many as come to so many tokens.
+    pub(super) fn without(self, shed_tokens: u64) -> Aside<'a> {
+        Aside { shed_tokens, ..self }
+    }
+
+    /// Takes the oldest messages off the front of `blocks`, prefix apart; an answer goes as a whole, and a
+    /// result without its call goes too.
+    fn shed(&self, blocks: &mut Vec<SentBlock>) {
+        if self.shed_tokens == 0 {
+            return;
+        }
+        let front = blocks.iter().take_while(|b| b.kind.is_prefix()).count();
+        let (mut shed, mut end) = (0, front);
+        while end < blocks.len() && shed < self.shed_tokens {
+            shed += u64::from(blocks[end].tokens);
+            end += 1;
+        }
+        let in_answer = |at: usize| at > front && at < blocks.len() && blocks[at].kind.is_assistant();
+        while in_answer(end) && blocks[end - 1].kind.is_assistant() {
+            end += 1;
+        }
+        while end < blocks.len() && blocks[end].kind == SentKind::ToolResult {
+            end += 1;
+        }
+        blocks.drain(front..end);
     }
 
     /// Makes the call at the instant of `request`, to the given summarizer.
@@ -85,17 +114,23 @@ impl<'a> Aside<'a> {
             }
             SummaryInput::Messages { prompt_utf16 } => {
                 let mut blocks = self.folded_blocks(context, summarizer.window_tokens, model);
+                self.shed(&mut blocks);
                 blocks.push(self.instruction(*prompt_utf16, model));
                 send(provider, &blocks, &self.markers(None, blocks.len() - 1), 0)
             }
             SummaryInput::Fork { prompt_utf16 } => {
                 let mut blocks = request.blocks.to_vec();
+                self.shed(&mut blocks);
                 blocks.push(self.instruction(*prompt_utf16, model));
-                let mut markers = request.markers.to_vec();
                 let at = u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX);
-                if let Some(last) = markers.last_mut() {
-                    last.after = at;
-                }
+                let (last, front) = match request.markers.split_last() {
+                    Some((last, front)) => (Some(Marker { after: at, ..*last }), front),
+                    None => (None, request.markers),
+                };
+                let stands = |m: &&Marker| {
+                    self.shed_tokens == 0 || blocks.get(m.after as usize).is_some_and(|b| b.kind.is_prefix())
+                };
+                let markers: Vec<Marker> = front.iter().filter(stands).copied().chain(last).collect();
                 send(provider, &blocks, &markers, request.tail_tokens)
             }
         };
@@ -200,7 +235,9 @@ impl<'a> Aside<'a> {
     fn summary(&self, output_tokens: u64, tokenizer: Tokenizer) -> SummaryMessage {
         let text_milli = u64::from(self.session.coefficients.text_milli).max(1);
         let spec = self.plan.spec;
-        let tokens = scale_tokens(output_tokens, tokenizer, self.session.tokenizer) + spec.reinject.tokens;
+        let tokens = scale_tokens(output_tokens, tokenizer, self.session.tokenizer)
+            + spec.reinject.tokens
+            + self.plan.reinjected_tokens;
         let utf16 = tokens * 1_000 / text_milli + spec.wrap_utf16;
         let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         SummaryMessage {

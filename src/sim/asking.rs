@@ -5,10 +5,12 @@ use super::context::BrokenPlan;
 use super::events::SimEventKind;
 use super::ledger::Change;
 use super::run::Cell;
+use crate::cause::Cause;
 use crate::policy::Policy;
 use crate::policy::occasion::Occasion;
 use crate::policy::plan::Plan;
 use crate::policy::strategy::Hook;
+use crate::session::DropReason;
 
 /// What a plan came to.
 enum Done {
@@ -109,6 +111,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 freed = plan.saved_estimate;
                 self.log.replaced(id, &plan, withheld);
                 self.note(Change::Replaced { stored: plan.stored, withhold: plan.withhold });
+            }
+            Plan::DropPairs { results, saved_utf16 } => {
+                let ranges = self.context.pairs_of(&results)?;
+                let (reason, cause) = (DropReason::Unexplained, Cause::PrefixRule);
+                self.context.drop_blocks(&ranges, reason, cause);
+                self.log.pairs_dropped(id, &results, saved_utf16);
+                self.note(Change::Dropped { ranges, reason, cause });
             }
             Plan::Strip { blocks } => {
                 let withheld = self.context.apply_strip(&blocks)?;

@@ -10,7 +10,7 @@ use crate::policy::fold::{Archive, Place};
 use crate::policy::occasion::Occasion;
 use crate::policy::plan::SummarizePlan;
 use crate::policy::view::SummaryMessage;
-use crate::provider::Request;
+use crate::provider::{Rejection, RejectionKind, Request};
 use crate::tokens::scale_milli;
 
 impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
@@ -26,6 +26,12 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let Some(mut call) = self.summarize(id, plan) else { return false };
         if plan.spec.reject_if_larger && self.summary_estimate(&call.summary) >= plan.folded_estimate {
             self.log.compaction_failed(id, plan.tokens_before, "the summary is no smaller".to_owned());
+            return false;
+        }
+        let after =
+            plan.whole_estimate.saturating_sub(plan.folded_estimate) + self.summary_estimate(&call.summary);
+        if plan.must_reach.is_some_and(|target| after > target) && !occasion.asks_no_trigger() {
+            self.log.compaction_failed(id, plan.tokens_before, "the target is not reached".to_owned());
             return false;
         }
         let archive = plan.spec.archive.filter(|_| !occasion.is_forced);
@@ -46,8 +52,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     fn summarize(&mut self, id: &str, plan: &SummarizePlan<'_>) -> Option<SummaryCall> {
         let mut answer = None;
         for summarizer in &plan.spec.models {
-            for _ in 0..plan.spec.calls {
-                let aside = Aside::new(self.session, self.strategy, self.model, plan);
+            let (mut calls, mut shed_tokens) = (0, 0);
+            while calls < plan.spec.calls {
+                let aside = Aside::new(self.session, self.strategy, self.model, plan).without(shed_tokens);
                 self.context.wire().markers(&self.strategy.markers, &mut self.markers);
                 let request = Request {
                     params: self.params,
@@ -59,6 +66,14 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     Ok(call) => {
                         self.log.summarizer_call(&call);
                         answer = Some(call);
+                        calls += 1;
+                    }
+                    Err(Rejection {
+                        kind: RejectionKind::Overflow { input_tokens: Some(used), limit_tokens: Some(limit) },
+                        ..
+                    }) if plan.spec.drop_oldest_leaving.is_some() && shed_tokens < used => {
+                        // The oldest messages are left out until what was too much is covered.
+                        shed_tokens += used - limit;
                     }
                     Err(rejection) => {
                         self.log.compaction_failed(id, plan.tokens_before, rejection.message);

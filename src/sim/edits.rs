@@ -71,6 +71,25 @@ impl Context<'_> {
         Ok(stored)
     }
 
+    /// Results with their calls, as ranges of blocks in order.
+    ///
+    /// # Errors
+    /// A block that is no result in the history.
+    pub fn pairs_of(&self, results: &[u32]) -> Result<Vec<Range<u32>>, BrokenPlan> {
+        let mut ranges = Vec::with_capacity(2 * results.len());
+        for result in results {
+            let is_result =
+                self.view.session.blocks.kind.get(*result as usize) == Some(&BlockKind::ToolResult);
+            if !is_result || *result >= self.view.revealed || !self.view.is_live(*result) {
+                return Err(BrokenPlan("only results that are in the history leave with their calls"));
+            }
+            ranges.extend(self.call_of(*result).map(|call| call..call + 1));
+            ranges.push(*result..*result + 1);
+        }
+        ranges.sort_by_key(|r| r.start);
+        Ok(ranges)
+    }
+
     /// Stops replaying these thinking blocks.
     ///
     /// # Errors

@@ -212,6 +212,18 @@ impl<'a, R: Recorder> Recording<'a, R> {
         });
     }
 
+    pub(super) fn pairs_dropped(&mut self, rule: &str, results: &[u32], saved_utf16: u64) {
+        let session = self.session;
+        self.edited(results.len() as u64, saved_utf16, 0);
+        self.event(|| SimEventKind::Pass {
+            rule: rule.to_owned(),
+            elided_count: results.len() as u64,
+            chars_saved: saved_utf16,
+            elided_calls: results.iter().map(|b| session.blocks.call[*b as usize]).collect(),
+            withheld_thinking_blocks: 0,
+        });
+    }
+
     pub(super) fn stripped(&mut self, rule: &str, withheld: u64) {
         self.edited(0, 0, withheld);
         self.event(|| SimEventKind::Pass {

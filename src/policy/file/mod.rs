@@ -10,7 +10,7 @@ pub(super) use action::{InputForm, OffloadToml, OnSummaryOverflow, SummarizeToml
 pub(super) use one_or_many::OneOrMany;
 pub(super) use rule::{
     CadenceToml, FreedForm, If, MeasureOf, MeasureToml, MeasureUnit, RecoveryToml, RuleToml, SavingsForm,
-    ScopeToml,
+    ScopeToml, Withhold,
 };
 pub(super) use select::{
     CrossingForm, ItemsToml, KeepRecentToml, MessagesToml, SelectToml, StopAtForm, UntilToml,

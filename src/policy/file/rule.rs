@@ -1,7 +1,12 @@
 //! A rule as written: when it runs, how often, and what happens when a prompt does not fit.
 
-use schemars::JsonSchema;
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::action::{
     ClearInputsToml, ClearToml, DropToml, NativeCompactToml, OffloadToml, StripToml, StubByToolToml,
@@ -18,7 +23,15 @@ use crate::policy::value::Value;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::policy) struct If {
-    pub(in crate::policy) param: String,
+    /// The parameter; a condition on the window has none.
+    #[serde(default)]
+    pub(in crate::policy) param: Option<String>,
+    /// The window the client believes in is larger.
+    #[serde(default)]
+    pub(in crate::policy) window_over: Option<i64>,
+    /// It is not.
+    #[serde(default)]
+    pub(in crate::policy) window_at_most: Option<i64>,
     /// Any of these.
     #[serde(default)]
     #[schemars(with = "Vec<ParamValue>")]
@@ -90,9 +103,50 @@ pub(in crate::policy) struct RuleToml {
     pub(in crate::policy) view: EditView,
     /// Stop replaying the thinking that the rule's edit makes stale.
     #[serde(default)]
-    pub(in crate::policy) withhold_thinking: Option<If>,
+    pub(in crate::policy) withhold_thinking: Option<Withhold>,
     #[serde(default)]
     pub(in crate::policy) scope: ScopeToml,
+}
+
+/// Always (or never), or where a condition holds. A visitor tells them apart.
+#[derive(Debug, Clone)]
+pub(in crate::policy) enum Withhold {
+    Always(bool),
+    If(If),
+}
+
+impl<'de> Deserialize<'de> for Withhold {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Withhold, D::Error> {
+        deserializer.deserialize_any(WithholdVisitor)
+    }
+}
+
+impl JsonSchema for Withhold {
+    fn schema_name() -> Cow<'static, str> {
+        "Withhold".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": "boolean"}, generator.subschema_for::<If>()]})
+    }
+}
+
+struct WithholdVisitor;
+
+impl<'de> Visitor<'de> for WithholdVisitor {
+    type Value = Withhold;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false, or a condition")
+    }
+
+    fn visit_bool<E: de::Error>(self, always: bool) -> Result<Withhold, E> {
+        Ok(Withhold::Always(always))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Withhold, A::Error> {
+        If::deserialize(MapAccessDeserializer::new(map)).map(Withhold::If)
+    }
 }
 
 /// After acting, measure again: below the limit the rules that follow it do not run.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::MeasureUnit;
 use crate::policy::strategy::{Errors, Snap, Toward, Turn};
-use crate::policy::value::{Decimal, ListValue, Value};
+use crate::policy::value::{Decimal, ListValue, Share, Value};
 
 /// What a rule looks at. Written as a table with one key.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -90,9 +90,26 @@ pub(in crate::policy) struct KeepRecentToml {
     /// Share of the characters of the history (messages only).
     #[serde(default)]
     pub(in crate::policy) share: Option<Decimal>,
+    /// Sizes that count only what is older than the other limits' boundary.
+    #[serde(default)]
+    pub(in crate::policy) beyond: Option<BeyondToml>,
     /// Whether the item that crosses a size stays: `keep`, unless it says `drop`.
     #[serde(default)]
     pub(in crate::policy) crossing: CrossingForm,
+}
+
+/// Sizes of the items right behind those that other limits keep.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct BeyondToml {
+    #[serde(default)]
+    pub(in crate::policy) tokens: Option<Value>,
+    #[serde(default)]
+    pub(in crate::policy) estimate: Option<Value>,
+    #[serde(default)]
+    pub(in crate::policy) bytes: Option<Value>,
+    #[serde(default)]
+    pub(in crate::policy) utf16: Option<Value>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -118,7 +135,10 @@ pub(in crate::policy) struct UntilToml {
     pub(in crate::policy) count: Option<Value>,
     /// This share of all items is taken, rounded down.
     #[serde(default)]
-    pub(in crate::policy) share: Option<Decimal>,
+    pub(in crate::policy) share: Option<Share>,
+    /// Of messages, with `share` and `total`: the share grows by this until what stays is under the total.
+    #[serde(default)]
+    pub(in crate::policy) step: Option<Share>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

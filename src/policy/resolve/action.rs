@@ -38,8 +38,9 @@ impl Bound<'_> {
         if let Some(truncate) = &rule.truncate {
             let ends = self.ends(truncate)?;
             if rule.at.0.contains(&crate::policy::strategy::Hook::ToolResult) {
-                let (except, only) = self.tools(self.items(rule)?.1)?;
-                return Ok(Action::Truncate(TruncateRule { except, only, ends }));
+                let select = self.items(rule)?.1;
+                let (except, only) = self.tools(select)?;
+                return Ok(Action::Truncate(TruncateRule { except, only, errors: select.errors, ends }));
             }
             return self.stub(rule, StubSize::Ends(ends));
         }
@@ -87,12 +88,14 @@ impl Bound<'_> {
     }
 
     fn offload(&mut self, rule: &RuleToml, offload: &OffloadToml) -> Resolved<Action> {
-        let (except, only) = self.tools(self.items(rule)?.1)?;
+        let select = self.items(rule)?.1;
+        let (except, only) = self.tools(select)?;
         let home = self.text(&offload.path.home)?;
         let utf16 = |s: &str| s.encode_utf16().count() as u64;
         Ok(Action::Offload(OffloadRule {
             except,
             only,
+            errors: select.errors,
             keep_head: self.count(&offload.head)?,
             keep_tail: self.count(&offload.tail)?,
             unit: offload.unit.map_or(Ok(Unit::Utf16), item_unit)?,
@@ -178,7 +181,7 @@ impl Bound<'_> {
             target: cadence.target.as_ref().map(|v| self.level(v)).transpose()?,
             target_required: cadence.target_required,
             view: rule.view,
-            withhold_thinking: self.holds_if_given(rule.withhold_thinking.as_ref())?,
+            withhold_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
         }))
     }
 
@@ -200,17 +203,27 @@ impl Bound<'_> {
             (Unit::Utf16, &toml.utf16),
         ];
         let sizes = sizes.into_iter().filter_map(|(unit, v)| v.as_ref().map(|v| (unit, v)));
+        let beyond = toml.beyond.iter().flat_map(|b| {
+            [
+                (Unit::Tokens, &b.tokens),
+                (Unit::Estimate, &b.estimate),
+                (Unit::Bytes, &b.bytes),
+                (Unit::Utf16, &b.utf16),
+            ]
+        });
+        let beyond = beyond.filter_map(|(unit, v)| v.as_ref().map(|v| (unit, v)));
         Ok(KeepRecent {
             turns: turns.map(|v| v.resolve(self)).transpose()?,
             turn: toml.turn.or(file_turn).unwrap_or_default(),
             results: toml.results.as_ref().map(|v| self.count(v)).transpose()?,
             messages: toml.messages.as_ref().map(|v| self.count(v)).transpose()?,
             sizes: sizes.map(|(unit, v)| Ok((unit, self.count(v)?))).collect::<Resolved<_>>()?,
+            beyond: beyond.map(|(unit, v)| Ok((unit, self.count(v)?))).collect::<Resolved<_>>()?,
             drop_crossing: toml.crossing == CrossingForm::Drop,
         })
     }
 
-    fn level(&self, value: &Value) -> Resolved<Level> {
+    pub(super) fn level(&self, value: &Value) -> Resolved<Level> {
         match value {
             Value::Fired(millionths) => Ok(Level::OfFired(*millionths)),
             other => other.resolve(self).map(Level::At),
@@ -218,11 +231,15 @@ impl Bound<'_> {
     }
 
     pub(super) fn until(&self, toml: &UntilToml) -> Resolved<Until> {
+        if let (Some(share), Some(step), Some(total)) = (&toml.share, &toml.step, &toml.total) {
+            let (share, step) = (share.millionths(self)?, step.millionths(self)?);
+            return Ok(Until::Growing { share, step, under: self.level(total)? });
+        }
         match (&toml.saved, &toml.total, &toml.count, &toml.share) {
             (Some(v), None, None, None) => Ok(Until::Saved(self.count(v)?)),
             (None, Some(v), None, None) => Ok(Until::Total(self.level(v)?)),
             (None, None, Some(v), None) => Ok(Until::Count(self.count(v)?)),
-            (None, None, None, Some(share)) => Ok(Until::Share(share.0)),
+            (None, None, None, Some(share)) => Ok(Until::Share(share.millionths(self)?)),
             _ => Err("`until` has exactly one of `saved`, `total`, `count`, `share`".to_owned()),
         }
     }

@@ -30,6 +30,7 @@ fn bare(keep: Keep) -> SummarizeRule {
         archive: None,
         progress: false,
         min_fold_percent: 0,
+        must_reach: None,
         keep_first: 0,
         withhold_kept_thinking: false,
     }
@@ -41,7 +42,7 @@ impl Bound<'_> {
         let (keep, keep_first) = self.kept(rule)?;
         let place = if keep_first > 0 { Place::InPlace } else { Place::Head };
         let min_fold_percent = self.min_fold_percent(rule)?;
-        let withhold_kept_thinking = self.holds_if_given(rule.withhold_thinking.as_ref())?;
+        let withhold_kept_thinking = self.withholds(rule.withhold_thinking.as_ref())?;
         Ok(Action::Summarize(SummarizeRule {
             calls: 0,
             wrap_utf16: marker_chars,
@@ -96,8 +97,12 @@ impl Bound<'_> {
                 .map(|a| Archive { folder_utf16: a.folder_chars, note_utf16: a.note_chars }),
             progress: toml.progress,
             min_fold_percent: self.min_fold_percent(rule)?,
+            must_reach: match (&rule.cadence.target, rule.cadence.target_required) {
+                (Some(target), true) => Some(self.level(target)?),
+                _ => None,
+            },
             keep_first,
-            withhold_kept_thinking: self.holds_if_given(rule.withhold_thinking.as_ref())?,
+            withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
             ..bare(keep)
         }))
     }
@@ -113,16 +118,19 @@ impl Bound<'_> {
         };
         let keep_first = select.keep_first.as_ref().map_or(Ok(0), |v| self.count(v))?;
         if let Some(until) = &select.until {
-            if select.keep_recent.is_some() || select.keep_recent_tokens.is_some() || select.keep_unanswered {
-                return Err("`until` and `keep_recent` exclude each other".to_owned());
+            if select.keep_recent_tokens.is_some() || select.keep_unanswered {
+                return Err("`until` goes with `keep_recent` or with nothing".to_owned());
             }
+            let tail =
+                select.keep_recent.as_ref().map(|recent| self.tail(rule, select, recent)).transpose()?;
             let unit = match rule.when.first().map(|m| m.unit) {
                 Some(MeasureUnit::Count) => FrontUnit::Messages,
                 Some(MeasureUnit::Events) => FrontUnit::Events,
                 _ => FrontUnit::Estimate,
             };
-            let snap = Tail { snap: select.snap, toward: select.toward, ..Tail::default() };
-            return Ok((Keep::Until(Front { until: self.until(until)?, unit, snap }), keep_first));
+            let needs_a_place = rule.drop.is_some();
+            let snap = Tail { snap: select.snap, toward: select.toward, needs_a_place, ..Tail::default() };
+            return Ok((Keep::Until(Front { until: self.until(until)?, unit, snap }, tail), keep_first));
         }
         let keep = match (&select.keep_recent_tokens, &select.keep_recent, select.keep_unanswered) {
             (Some(tokens), None, false) => Keep::RecentTokens(self.count(tokens)?),
@@ -165,6 +173,7 @@ impl Bound<'_> {
             needs_turns: count(&select.needs_turns)?.unwrap_or(0),
             snap: select.snap,
             toward: select.toward,
+            needs_a_place: rule.drop.is_some(),
         })
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::estimate::{EstimateLaw, TextLaw, TextUnit};
-use super::file::{Belief, EstimateToml, EstimateUnit, If, MessagesForm};
+use super::file::{Belief, EstimateToml, EstimateUnit, If, MessagesForm, Withhold};
 use super::fold::Summarizer;
 use super::params::{Ability, Param, ParamValue};
 use super::preset::Preset;
@@ -182,9 +182,17 @@ impl<'a> Bound<'a> {
     }
 
     fn holds(&mut self, condition: &If) -> Resolved<bool> {
-        let param = self.param(&condition.param)?;
+        let window = self.window_tokens();
+        let fits = condition.window_over.is_none_or(|low| window > low)
+            && condition.window_at_most.is_none_or(|high| window <= high);
+        let Some(name) = &condition.param else {
+            let asks = condition.window_over.is_some() || condition.window_at_most.is_some();
+            let nothing = || "a condition names a `param`, or the window it needs".to_owned();
+            return if asks { Ok(fits) } else { Err(nothing()) };
+        };
+        let param = self.param(name)?;
         let actual = match self.configured(param) {
-            ParamValue::Text(_) => ParamValue::Text(self.word(&condition.param)?),
+            ParamValue::Text(_) => ParamValue::Text(self.word(name)?),
             other => other.clone(),
         };
         let equal = |v: &toml::Value| match (v, &actual) {
@@ -198,12 +206,21 @@ impl<'a> Bound<'a> {
             _ => None,
         };
         if (condition.at_least.is_some() || condition.below.is_some()) && number.is_none() {
-            return Err(format!("parameter `{}` is no whole number", condition.param));
+            return Err(format!("parameter `{name}` is no whole number"));
         }
-        Ok((condition.is.is_empty() || condition.is.iter().any(equal))
+        Ok(fits
+            && (condition.is.is_empty() || condition.is.iter().any(equal))
             && !condition.is_not.iter().any(equal)
             && condition.at_least.is_none_or(|low| number >= Some(low))
             && condition.below.is_none_or(|high| number < Some(high)))
+    }
+
+    fn withholds(&mut self, form: Option<&Withhold>) -> Resolved<bool> {
+        match form {
+            None => Ok(false),
+            Some(Withhold::Always(always)) => Ok(*always),
+            Some(Withhold::If(condition)) => self.holds(condition),
+        }
     }
 
     fn hold(&mut self, conditions: &[If]) -> Resolved<bool> {

@@ -201,10 +201,12 @@ fn check_shape(rule: &RuleToml, at: Hooks) -> Resolved<()> {
     if !edits && (rule.cadence.min_savings.is_some() || rule.view != EditView::Ledger) {
         return Err("savings and `view` belong to edits of single items".to_owned());
     }
-    if rule.clear.is_some() != (rule.view == EditView::Server) {
-        return Err(
-            "`clear` is the provider's own edit: it goes with `view = \"server\"`, and only it".to_owned()
-        );
+    let is_server = rule.view == EditView::Server;
+    let may_be_server = rule.clear.is_some() || rule.clear_inputs.is_some();
+    if (rule.clear.is_some() && !is_server) || (is_server && !may_be_server) {
+        return Err("`clear` is the provider's own edit: it goes with `view = \"server\"`, and only it and \
+                    `clear_inputs` do"
+            .to_owned());
     }
     let asked = at.has(Hook::Manual) || at.has(Hook::Overflow);
     if asked && edits && matches!(rule.view, EditView::Stateless | EditView::Server) {

@@ -215,6 +215,9 @@ fn whole_plan<'p>(
         kept_turns: 0,
         keep: Vec::new(),
         folded_estimate,
+        whole_estimate: folded_estimate,
+        reinjected_tokens: 0,
+        must_reach: None,
         spec,
     }
 }
