@@ -280,7 +280,15 @@ fn keep_recent_words(keep: &KeepRecent) -> Vec<String> {
         kept.push(counted(messages, "message"));
     }
     kept.extend(keep.sizes.iter().map(|(unit, n)| counted(*n, unit_word(*unit))));
-    if kept.is_empty() { Vec::new() } else { vec![format!("keeps the newest {}", kept.join(" and "))] }
+    let mut lines = Vec::new();
+    if !kept.is_empty() {
+        lines.push(format!("keeps the newest {}", kept.join(" and ")));
+    }
+    let beyond: Vec<String> = keep.beyond.iter().map(|(unit, n)| counted(*n, unit_word(*unit))).collect();
+    if !beyond.is_empty() {
+        lines.push(format!("and behind them {} more", beyond.join(" and ")));
+    }
+    lines
 }
 
 fn level_words(level: Level, rule: &Rule) -> String {
@@ -297,7 +305,9 @@ fn until_words(until: Until, stub: &StubRule, rule: &Rule) -> Option<String> {
         Until::Saved(n) => format!("stops once it has saved {}", counted(n, unit_word(stub.savings.unit))),
         Until::Total(level) => format!("oldest first, until {}", level_words(level, rule)),
         Until::Count(n) => format!("the oldest {} at a time", number(n)),
-        Until::Share(millionths) => format!("the oldest {}", percent(millionths)),
+        Until::Share(millionths) | Until::Growing { share: millionths, .. } => {
+            format!("the oldest {}", percent(millionths))
+        }
     })
 }
 
@@ -309,7 +319,11 @@ fn keep_words(keep: &Keep) -> Option<String> {
             format!("keeps the newest {} from a user message on", counted(*n, "estimated token"))
         }
         Keep::Tail(tail) => return tail_words(tail),
-        Keep::Until(front) => front_words(front),
+        Keep::Until(front, None) => front_words(front),
+        Keep::Until(front, Some(tail)) => match tail_words(tail) {
+            Some(kept) => format!("{}; {kept}", front_words(front)),
+            None => front_words(front),
+        },
     })
 }
 
@@ -327,6 +341,14 @@ fn front_words(front: &Front) -> String {
         }
         Until::Count(n) => format!("the oldest {}", counted(n, "message")),
         Until::Share(millionths) => format!("the oldest {} of the messages", percent(millionths)),
+        Until::Growing { share, step, under } => {
+            let under = match under {
+                Level::At(n) => counted(n, unit),
+                Level::OfFired(millionths) => format!("{} of the limit that fired", percent(millionths)),
+            };
+            let (share, step) = (percent(share), percent(step));
+            format!("the oldest {share} of the messages, and {step} more until the rest is under {under}")
+        }
     }
 }
 
