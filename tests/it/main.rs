@@ -24,6 +24,7 @@ mod ingest_swe_agent;
 mod ladders;
 mod language;
 mod policies;
+mod presets;
 mod prices;
 mod prompt_totals;
 mod provider;
