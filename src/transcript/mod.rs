@@ -155,4 +155,18 @@ pub enum EventKind {
     Rewound { keep_responses: u32 },
     /// The session was resumed in another process.
     Resumed,
+    /// Says something of the next request, and changes nothing in the history.
+    Marker(Marker),
+}
+
+/// Traces that a client leaves of what it does besides the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marker {
+    /// The client summed the session up for a user who had gone away: a request of its own, whose usage
+    /// is not recorded.
+    AwaySummary,
+    /// The next input reports the end of a background task: it starts a turn that nobody typed.
+    Notification,
+    /// The next input is the text of a skill that was loaded.
+    SkillLoaded,
 }

@@ -73,6 +73,7 @@ fn kind(kind: &EventKind) -> String {
         EventKind::Cleared => "cleared".to_owned(),
         EventKind::Rewound { keep_responses } => format!("rewound to {keep_responses}"),
         EventKind::Resumed => "resumed".to_owned(),
+        EventKind::Marker(marker) => format!("{marker:?}").to_lowercase(),
     }
 }
 

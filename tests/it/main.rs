@@ -37,4 +37,6 @@ mod sweep;
 mod tidy;
 mod trace;
 mod transcripts;
+mod validate;
+mod validate_figures;
 mod vectors;
