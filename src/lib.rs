@@ -22,5 +22,6 @@ pub mod sweep;
 pub mod tokens;
 pub mod transcript;
 pub mod usage;
+pub mod validate;
 
 pub use error::{Error, Result};

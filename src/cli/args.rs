@@ -84,6 +84,9 @@ versions or recipes are refused.")]
   ctxsim inspect session.jsonl
   ctxsim inspect traces/ --format json")]
     Inspect(InspectArgs),
+    /// Compare recorded usage with what is predicted from the recording
+    #[command(after_help = super::validate::EXAMPLES)]
+    Validate(super::validate::ValidateArgs),
     /// List the policies, show one with its parameters, or check a policy file
     #[command(after_help = "Examples:
   ctxsim policies arcturn

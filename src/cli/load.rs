@@ -164,7 +164,7 @@ fn read_file(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<Part>> {
 fn compile_one(recording: &Recording, options: &LoadOptions) -> Session {
     let session = match recording {
         Recording::Transcript(transcript) => compile(transcript, &options.compile),
-        Recording::Session(session) => session.as_ref().clone(),
+        Recording::Session(session) | Recording::Hashed { session, .. } => session.as_ref().clone(),
     };
     match options.view {
         Some(how) => match session.view(how) {
@@ -254,8 +254,12 @@ fn keeps(options: &LoadOptions, session: &Session) -> bool {
 }
 
 fn notices(path: &Path, recording: &Recording) -> Vec<Skipped> {
-    let Recording::Transcript(transcript) = recording else { return Vec::new() };
-    let notices = transcript.notices.iter().map(|notice| Skipped {
+    let notices = match recording {
+        Recording::Transcript(transcript) => &transcript.notices,
+        Recording::Hashed { notices, .. } => notices,
+        Recording::Session(_) => return Vec::new(),
+    };
+    let notices = notices.iter().map(|notice| Skipped {
         path: path.display().to_string(),
         line: notice.line,
         reason: notice.reason.clone(),

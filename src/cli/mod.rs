@@ -20,6 +20,7 @@ mod simulate;
 mod study;
 mod sweep;
 mod trace;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -63,6 +64,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Gate(args) => gate::run(&args, &terminal),
         Command::Join(args) => join::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),
+        Command::Validate(args) => validate::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),
         Command::Policies(args) => list::policies(&args, &terminal),
         Command::Models(args) => list::models(&args, &terminal),

@@ -2,7 +2,7 @@
 
 use crate::session::roles::Role;
 use crate::session::{
-    Block, BlockKind, Blocks, Call, Flags, NONE, Origin, Prefix, PrefixBlock, Session, Step, Tool,
+    Block, BlockKind, Blocks, Call, Facts, Flags, NONE, Origin, Prefix, PrefixBlock, Session, Step, Tool,
 };
 use crate::tokens::Tokenizer;
 
@@ -95,6 +95,7 @@ impl ConstantGrowth {
                     + self.calls_per_request * self.call_tokens,
                 human_turn: request == 0,
                 recorded: None,
+                facts: Facts::default(),
             });
         }
         session

@@ -1,6 +1,6 @@
 //! Sums over a transcript: an aid for tests and for comparing readers.
 
-use crate::transcript::{Content, Entry, Transcript};
+use crate::transcript::{Content, Entry, Event, EventKind, Transcript};
 use crate::usage::Usage;
 
 /// What a transcript holds, in numbers.
@@ -20,7 +20,7 @@ pub struct Totals {
     pub inputs: u64,
     /// Injected inputs.
     pub injected: u64,
-    /// Events.
+    /// Events, without what only marks a request.
     pub events: u64,
 }
 
@@ -43,6 +43,7 @@ impl Transcript {
                         None => totals.without_usage += 1,
                     }
                 }
+                Entry::Event(Event { kind: EventKind::Marker(_), .. }) => {}
                 Entry::Event(_) => totals.events += 1,
             }
         }

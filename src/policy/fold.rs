@@ -303,6 +303,12 @@ impl Front {
             sums.milli_before_each(end).partition_point(|before| *before < wanted)
         };
         let counted = |messages: u64| kept.saturating_add(usize::try_from(messages).unwrap_or(usize::MAX));
+        // The summary is a message too, the first, where no others stay in front of it.
+        let summary = usize::from(view.summary.is_some() && kept == 0);
+        let shared = |share: i64| {
+            let messages = share_of(starts.len() - kept + summary, share);
+            counted(messages.saturating_sub(summary as u64))
+        };
         let raw = match (&self.until, self.unit) {
             (Until::Saved(tokens), _) => estimated(*tokens),
             (Until::Total(level), FrontUnit::Estimate) => estimated(excess(level)),
@@ -321,13 +327,13 @@ impl Front {
                 starts.partition_point(|s| *s < last)
             }
             (Until::Count(messages), _) => counted(*messages),
-            (Until::Share(millionths), _) => counted(share_of(starts.len() - kept, *millionths)),
+            (Until::Share(millionths), _) => shared(*millionths),
             (Until::Growing { share, step, under }, _) => {
                 let under = milli_of(law, u64::try_from(under.value(firing.limit)).unwrap_or(0));
                 let whole = sums.milli_before(end);
                 let mut share = *share;
                 loop {
-                    let raw = counted(share_of(starts.len() - kept, share)).min(starts.len());
+                    let raw = shared(share).min(starts.len());
                     let cut = self.snap.moved(view, starts, raw, end)?;
                     if share >= 1_000_000 || *step <= 0 || whole - sums.milli_before(cut) < under {
                         return Some(cut);

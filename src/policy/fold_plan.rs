@@ -24,28 +24,12 @@ pub(super) fn decide<'p>(
     (firing, tokens_before): (&Firing, u64),
 ) -> Option<Plan<'p>> {
     let is_manual = occasion.hook == Hook::Manual;
-    let open = summarize::round_is_open(view);
-    if is_manual && open {
+    if is_manual && summarize::round_is_open(view) {
         return Some(Plan::Notice {
             text: "Not compacting now: a tool call is still waiting on its result.",
         });
     }
-    let end = occasion.end.min(view.revealed);
-    let fold_to = match &fold.keep {
-        Keep::Nothing => Some(end),
-        Keep::UnansweredUser => Some(summarize::first_unanswered_user(view).min(end)),
-        Keep::RecentTokens(keep) => law.and_then(|law| summarize::cut_before_tail(view, law, *keep)),
-        Keep::Tail(tail) => law.and_then(|law| tail.cut(view, law, sums, end)),
-        Keep::Until(front, tail) => law.and_then(|law| {
-            let cut = front.cut(view, law, sums, end, fold.keep_first, firing)?;
-            tail.as_ref().map_or(Some(cut), |tail| tail.cut(view, law, sums, end).map(|most| cut.min(most)))
-        }),
-    };
-    let fold_to = fold_to.map(|to| if open { to.min(open_round(view)) } else { to });
-    // A tail may begin right behind an old summary, which is an ordinary message to be folded again.
-    let has_tail = matches!(fold.keep, Keep::RecentTokens(_) | Keep::Tail(_) | Keep::Until(..));
-    let may_refold = view.summary.is_some() && has_tail;
-    let fold_to = fold_to.filter(|to| *to > view.live_from || may_refold);
+    let fold_to = cut(fold, law, sums, view, occasion, firing);
     let (keep, reinjected_tokens) =
         fold_to.map_or_else(|| (Vec::new(), 0), |to| kept_in_front(fold, view, law, to));
     let messages = |range: Range<u32>| summarize::messages_in(view, range, rule.scope.merged);
@@ -86,6 +70,34 @@ pub(super) fn decide<'p>(
         must_reach,
         spec: fold,
     }))
+}
+
+/// The first block that stays; `None`: nothing is folded.
+fn cut(
+    fold: &SummarizeRule,
+    law: Option<&EstimateLaw>,
+    sums: &Sums,
+    view: &View<'_>,
+    occasion: &Occasion,
+    firing: &Firing,
+) -> Option<u32> {
+    let end = occasion.end.min(view.revealed);
+    let fold_to = match &fold.keep {
+        Keep::Nothing => Some(end),
+        Keep::UnansweredUser => Some(summarize::first_unanswered_user(view).min(end)),
+        Keep::RecentTokens(keep) => law.and_then(|law| summarize::cut_before_tail(view, law, *keep)),
+        Keep::Tail(tail) => law.and_then(|law| tail.cut(view, law, sums, end)),
+        Keep::Until(front, tail) => law.and_then(|law| {
+            let cut = front.cut(view, law, sums, end, fold.keep_first, firing)?;
+            tail.as_ref().map_or(Some(cut), |tail| tail.cut(view, law, sums, end).map(|most| cut.min(most)))
+        }),
+    };
+    let open = summarize::round_is_open(view);
+    let fold_to = fold_to.map(|to| if open { to.min(open_round(view)) } else { to });
+    // A tail may begin right behind an old summary, which is an ordinary message to be folded again.
+    let has_tail = matches!(fold.keep, Keep::RecentTokens(_) | Keep::Tail(_) | Keep::Until(..));
+    let may_refold = view.summary.is_some() && has_tail;
+    fold_to.filter(|to| *to > view.live_from || may_refold)
 }
 
 /// What a summarizer is given of the folded messages.

@@ -35,7 +35,10 @@ pub(super) fn boundary(stub: &StubRule, view: &View<'_>, law: Option<&EstimateLa
         None => view.revealed,
     };
     if let Some(results) = keep.results {
-        boundary = boundary.min(results_boundary(stub, view, results));
+        let newest = results_boundary(stub, view, results);
+        // Arguments stand in front of the result that answers their call.
+        let own = if stub.items == Items::Inputs { call_of(view, newest) } else { None };
+        boundary = boundary.min(own.unwrap_or(newest));
     }
     if let Some(messages) = keep.messages {
         boundary = boundary.min(messages_boundary(view, messages, law.is_some_and(|l| l.merged)));
@@ -84,6 +87,15 @@ fn results_boundary(stub: &StubRule, view: &View<'_>, kept: u64) -> u32 {
     let removed = (counted / stub.quantum * stub.quantum).saturating_sub(kept);
     let shown = usize::try_from(removed.saturating_sub(stub.hidden_items)).unwrap_or(usize::MAX);
     if shown == 0 { view.live_from } else { live().nth(shown).unwrap_or(view.revealed) }
+}
+
+/// The call that a result answers.
+fn call_of(view: &View<'_>, result: u32) -> Option<u32> {
+    let blocks = &view.session.blocks;
+    let call = blocks.call.get(result as usize).filter(|_| result < view.revealed)?;
+    (view.live_from..result)
+        .rev()
+        .find(|b| blocks.kind[*b as usize] == BlockKind::ToolUse && blocks.call[*b as usize] == *call)
 }
 
 fn messages_boundary(view: &View<'_>, kept: u64, merged: bool) -> u32 {

@@ -15,6 +15,7 @@ pub mod fold_plan;
 pub mod interpreter;
 mod items;
 pub mod laws;
+mod list_value;
 mod measures;
 pub mod occasion;
 pub mod params;

@@ -11,6 +11,8 @@ pub mod requests;
 pub mod results;
 pub mod sweep;
 pub mod table;
+pub mod validate;
+pub mod validate_document;
 pub mod wire;
 
 pub use results::{Cell, Recipe, RecipePolicy, Relative, ResultSet, Skipped, Total};

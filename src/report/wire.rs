@@ -49,7 +49,7 @@ impl<const D: usize> JsonSchema for Decimal<D> {
 
 /// A signed relative change with six decimals, or null; written, never read back.
 #[derive(Debug, Clone, Copy)]
-struct ChangeWire(Change);
+pub(super) struct ChangeWire(pub(super) Change);
 
 impl Serialize for ChangeWire {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

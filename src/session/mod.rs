@@ -5,6 +5,7 @@
 //! number in [`Blocks`], so a run touches no string and no tokenizer.
 
 pub mod compile;
+pub mod hash_trace;
 pub mod roles;
 pub mod scale;
 pub mod trace;
@@ -267,6 +268,49 @@ pub struct Step {
     pub human_turn: bool,
     /// What was billed, where the recording says.
     pub recorded: Option<Usage>,
+    /// What else the recording tells of the request.
+    pub facts: Facts,
+}
+
+/// What a recording tells of a request besides content, time and usage. It changes no replay;
+/// [`crate::validate`] predicts what was billed from it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What happened or was seen, as bits.
+    pub marks: Marks,
+    /// Tool definitions that a search for deferred tools put into the input.
+    pub loaded_tools: u32,
+    /// When the client last summed the session up for an absent user, since the request before. Unix
+    /// epoch, milliseconds.
+    pub away_at_ms: Option<i64>,
+}
+
+/// Bit set of facts about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Marks(pub u8);
+
+impl Marks {
+    /// The recorded output tokens are a final count, not that of the stream's start.
+    pub const FINAL_OUTPUT: Marks = Marks(1);
+    /// The client summed the session up for an absent user: a request whose usage is not recorded.
+    pub const AWAY_SUMMARY: Marks = Marks(2);
+    /// The input holds a report of a background task, which starts a turn that nobody typed.
+    pub const NOTIFICATION: Marks = Marks(4);
+    /// The input holds the text of a skill that was loaded.
+    pub const SKILL_LOADED: Marks = Marks(8);
+    /// Among the loaded tools are those of the task list.
+    pub const TASK_TOOLS_LOADED: Marks = Marks(16);
+
+    /// Whether every bit of `other` is set.
+    pub fn has(self, other: Marks) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets.
+    pub fn with(self, other: Marks) -> Marks {
+        Marks(self.0 | other.0)
+    }
 }
 
 /// Something that happens before a step's request.

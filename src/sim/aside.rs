@@ -216,7 +216,8 @@ impl<'a> Aside<'a> {
         let system = to_model(scale_milli(system_utf16, text_milli));
         let transcript = summarize::transcript(law, view, self.plan.fold_to);
         let own_words = scale_milli(prompt_utf16 + transcript.labels_utf16, text_milli);
-        let prompt = to_model(own_words + transcript.quoted_tokens);
+        let quoted_tokens = transcript.quoted_tokens.saturating_sub(self.shed_tokens);
+        let prompt = to_model(own_words + quoted_tokens);
         let block = |kind: SentKind, tokens: u64, hash: u64| SentBlock {
             hash,
             tokens: u32::try_from(tokens).unwrap_or(u32::MAX),

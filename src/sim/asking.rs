@@ -28,7 +28,11 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             request: self.log.number(),
             turn: self.turn,
             gap_ms,
-            is_cold: gap_ms.is_none_or(|gap| gap >= self.strategy.cache_life_ms),
+            is_cold: match gap_ms {
+                Some(gap) => gap >= self.strategy.cache_life_ms,
+                // Without times a client knows only that it has not sent anything yet.
+                None => self.log.number() == 1,
+            },
             archived: self.archived,
             ..Occasion::at(hook)
         }

@@ -13,6 +13,9 @@ use crate::policy::view::SummaryMessage;
 use crate::provider::{Rejection, RejectionKind, Request};
 use crate::tokens::scale_milli;
 
+/// Times a summarizer call is made anew with less in it.
+const MAX_REFUSALS: u32 = 5;
+
 impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     /// Folds as planned; whether it came to that.
     pub(super) fn compact(&mut self, id: &str, plan: &SummarizePlan<'_>, occasion: &Occasion) -> bool {
@@ -52,7 +55,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     fn summarize(&mut self, id: &str, plan: &SummarizePlan<'_>) -> Option<SummaryCall> {
         let mut answer = None;
         for summarizer in &plan.spec.models {
-            let (mut calls, mut shed_tokens) = (0, 0);
+            let (mut calls, mut shed_tokens, mut refusals) = (0, 0, 0);
             while calls < plan.spec.calls {
                 let aside = Aside::new(self.session, self.strategy, self.model, plan).without(shed_tokens);
                 self.context.wire().markers(&self.strategy.markers, &mut self.markers);
@@ -71,9 +74,10 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     Err(Rejection {
                         kind: RejectionKind::Overflow { input_tokens: Some(used), limit_tokens: Some(limit) },
                         ..
-                    }) if plan.spec.drop_oldest_leaving.is_some() && shed_tokens < used => {
+                    }) if plan.spec.drop_oldest_leaving.is_some() && refusals < MAX_REFUSALS => {
                         // The oldest messages are left out until what was too much is covered.
                         shed_tokens += used - limit;
+                        refusals += 1;
                     }
                     Err(rejection) => {
                         self.log.compaction_failed(id, plan.tokens_before, rejection.message);

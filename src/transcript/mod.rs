@@ -23,6 +23,9 @@ pub struct Transcript {
     pub system: Option<String>,
     /// Tool definitions where the recording has them: name and JSON text.
     pub tools: Vec<ToolText>,
+    /// What the recording says that the whole session cost, in pico-dollars; 0 also where the agent knew no
+    /// price, or a subscription paid.
+    pub recorded_cost_pusd: Option<u64>,
     /// Inputs, responses and events in order.
     pub entries: Vec<Entry>,
     /// Lines that could not be used, with their reason.
@@ -90,6 +93,9 @@ pub struct Response {
     pub usage: Option<Usage>,
     /// `usage.output_tokens` is a final count (a stop reason is set), not a stream-start snapshot.
     pub output_is_final: bool,
+    /// What the recording says that it cost, in pico-dollars; 0 also where the agent knew no price, or a
+    /// subscription paid.
+    pub recorded_cost_pusd: Option<u64>,
 }
 
 /// One content block.
@@ -155,4 +161,18 @@ pub enum EventKind {
     Rewound { keep_responses: u32 },
     /// The session was resumed in another process.
     Resumed,
+    /// Says something of the next request, and changes nothing in the history.
+    Marker(Marker),
+}
+
+/// Traces that a client leaves of what it does besides the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marker {
+    /// The client summed the session up for a user who had gone away: a request of its own, whose usage
+    /// is not recorded.
+    AwaySummary,
+    /// The next input reports the end of a background task: it starts a turn that nobody typed.
+    Notification,
+    /// The next input is the text of a skill that was loaded.
+    SkillLoaded,
 }

@@ -76,6 +76,7 @@ fn attachments_and_meta_lines_are_injected() {
             "5 inject caveat",
             "6 input do it",
             "7 inject and that",
+            "8 notification",
             "8 inject <task-notification>done</task-notification>",
             "10 m1 4+0+9+0>2 ok",
         ]

@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use super::content;
 use super::usage::Reported;
 use super::wire::Message;
-use crate::transcript::{Content, Entry, Event, EventKind, Input, Notice, Response, Transcript};
+use crate::transcript::{Content, Entry, Event, EventKind, Input, Marker, Notice, Response, Transcript};
 
 /// Identity of an id; ids are compared, never looked at.
 pub type Key = u64;
@@ -176,6 +176,12 @@ impl Chain {
         if !self.responses.is_empty() && !self.recent_events.contains(&kind) {
             self.event(at, kind);
         }
+    }
+
+    /// Notes something about the next request; what a compaction waits for may still come.
+    pub fn marker(&mut self, at: At, marker: Marker) {
+        let kind = EventKind::Marker(marker);
+        self.transcript.entries.push(Entry::Event(Event { line: at.line, at_ms: at.ms, kind }));
     }
 
     /// Adds the text that a compaction left in place of the history. It is the first input after its

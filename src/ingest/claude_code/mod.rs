@@ -28,7 +28,7 @@ use serde_json::{Deserializer, Value};
 
 use crate::ingest::json_lines;
 use crate::ingest::time::parse_ms;
-use crate::transcript::{Content, EventKind, Notice, Transcript};
+use crate::transcript::{Content, EventKind, Marker, Notice, Transcript};
 use crate::{Error, Result};
 use chain::{At, Chain, Key, key};
 use lenient::Object;
@@ -260,6 +260,11 @@ fn user(chain: &mut Chain, at: At, line: Line<'_>) {
             chain.event_once(at, EventKind::Cleared);
         }
         let by_client = line.origin.0.is_some_and(|origin| &*origin.kind == "task-notification");
+        if by_client {
+            chain.marker(at, Marker::Notification);
+        } else if line.is_meta.0 && content.iter().any(is_skill_text) {
+            chain.marker(at, Marker::SkillLoaded);
+        }
         chain.input(at, content, line.is_meta.0 || by_client);
     }
 }
@@ -300,12 +305,18 @@ fn system(chain: &mut Chain, at: At, line: Line<'_>) {
             );
         }
         "local_command" if is_clear_command(&line.content) => chain.event_once(at, EventKind::Cleared),
+        "away_summary" => chain.marker(at, Marker::AwaySummary),
         _ => {}
     }
 }
 
 fn is_clear_command(text: &str) -> bool {
     text.contains("<command-name>/clear</command-name>")
+}
+
+/// The text of a skill opens with where the skill lies.
+fn is_skill_text(content: &Content) -> bool {
+    matches!(content, Content::Text(text) if text.starts_with("Base directory for this skill"))
 }
 
 /// What a hook that runs when a session starts tells of the start.

@@ -117,6 +117,12 @@ impl Bound<'_> {
             return Err("this action needs `select = { messages = … }`".to_owned());
         };
         let keep_first = select.keep_first.as_ref().map_or(Ok(0), |v| self.count(v))?;
+        let measures = select.until.is_some() || select.keep_recent.is_some();
+        if measures && rule.scope.estimate.is_none() && self.config.preset.file.estimate.is_none() {
+            return Err(
+                "messages are measured by the table `estimate`, which the file does not have".to_owned()
+            );
+        }
         if let Some(until) = &select.until {
             if select.keep_recent_tokens.is_some() || select.keep_unanswered {
                 return Err("`until` goes with `keep_recent` or with nothing".to_owned());

@@ -7,10 +7,11 @@ use std::ops::Range;
 
 use crate::session::roles::Role;
 use crate::session::{
-    Block, BlockKind, Blocks, Call, DropReason, Event, EventKind, Flags, NONE, ResultParts, Step, Tool,
+    Block, BlockKind, Blocks, Call, DropReason, Event, EventKind, Facts, Flags, Marks, NONE, ResultParts,
+    Step, Tool,
 };
 use crate::tokens::Tokenizer;
-use crate::transcript::{self, Content, Entry, Input, Response, Transcript};
+use crate::transcript::{self, Content, Entry, Input, Marker, Response, ResultPart, Transcript};
 
 use super::measure::{self, Measured, Size, clamp};
 use super::times::StepTimes;
@@ -117,6 +118,7 @@ struct Pending<'t> {
     /// History was dropped: the previous response need not be in the prompt.
     dropped: bool,
     times: StepTimes,
+    facts: Facts,
 }
 
 pub(super) struct Builder<'t> {
@@ -195,7 +197,10 @@ impl<'t> Builder<'t> {
                 Content::ToolResult { call_id, parts, is_error } => {
                     let measured = measure::result(parts, *is_error, self.tokenizer, self.key);
                     match self.open.remove(call_id.as_str()) {
-                        Some((call, tool)) => self.queue_result(measured, call, tool, call_id),
+                        Some((call, tool)) => {
+                            self.loaded_tools(parts);
+                            self.queue_result(measured, call, tool, call_id);
+                        }
                         // An answer to nothing cannot be sent as a result.
                         None => {
                             let text = Measured { kind: BlockKind::UserText, parts: None, ..measured };
@@ -225,6 +230,18 @@ impl<'t> Builder<'t> {
             measured.flags = measured.flags.with(Flags::FOLDED);
         }
         self.pending.results.push(Queued { measured, call, tool, id, new_message: true });
+    }
+
+    /// Counts the definitions that a search for deferred tools loads.
+    fn loaded_tools(&mut self, parts: &[ResultPart]) {
+        for part in parts {
+            let ResultPart::ToolReference(name) = part else { continue };
+            let facts = &mut self.pending.facts;
+            facts.loaded_tools += 1;
+            if Role::of(self.format, name) == Role::Todo {
+                facts.marks = facts.marks.with(Marks::TASK_TOOLS_LOADED);
+            }
+        }
     }
 
     /// Injected text is part of the pending user message; a prompt joins injected text before it.
@@ -265,6 +282,10 @@ impl<'t> Builder<'t> {
         });
         let mut times = pending.times;
         times.response(response.first_at_ms, response.last_at_ms);
+        let mut facts = pending.facts;
+        if response.output_is_final {
+            facts.marks = facts.marks.with(Marks::FINAL_OUTPUT);
+        }
         self.draft.steps.push(Step {
             input,
             output,
@@ -274,6 +295,7 @@ impl<'t> Builder<'t> {
             output_tokens: 0,
             human_turn,
             recorded: response.usage,
+            facts,
         });
         self.draft.raw_steps.push(RawStep {
             model: self.model,
@@ -404,7 +426,21 @@ impl<'t> Builder<'t> {
             }
             transcript::EventKind::Rewound { keep_responses } => self.rewind(*keep_responses),
             transcript::EventKind::Resumed => self.push_event(EventKind::Resumed),
+            transcript::EventKind::Marker(marker) => self.marker(*marker, event.at_ms),
         }
+    }
+
+    fn marker(&mut self, marker: Marker, at_ms: Option<i64>) {
+        let facts = &mut self.pending.facts;
+        let mark = match marker {
+            Marker::AwaySummary => {
+                facts.away_at_ms = facts.away_at_ms.max(at_ms);
+                Marks::AWAY_SUMMARY
+            }
+            Marker::Notification => Marks::NOTIFICATION,
+            Marker::SkillLoaded => Marks::SKILL_LOADED,
+        };
+        facts.marks = facts.marks.with(mark);
     }
 
     /// What is pending when a compaction happens goes into its summary; what an earlier compaction put

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::FORMAT_VERSION;
 use crate::session::{
-    Block, BlockKind, Call, Event, EventKind, Flags, NONE, Origin, Prefix, ResultParts, Session, Step, Tool,
+    Block, BlockKind, Call, Event, EventKind, Facts, Flags, Marks, NONE, Origin, Prefix, ResultParts,
+    Session, Step, Tool,
 };
 use crate::tokens::{Coefficients, Tokenizer};
 use crate::usage::Usage;
@@ -218,6 +219,16 @@ pub struct StepLine {
     /// Recorded usage: [uncached, cache read, 5-minute write, 1-hour write, output].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub u: Option<[u64; 5]>,
+    /// Facts, as bits: 1 the output count is final, 2 summed up for an absent user, 4 a background task
+    /// reported, 8 a skill was loaded, 16 the tools of the task list were.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub f: u8,
+    /// Tool definitions that were loaded into the input.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub l: u32,
+    /// Time of the last summary for an absent user, Unix epoch in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub w: Option<i64>,
 }
 
 impl StepLine {
@@ -239,6 +250,9 @@ impl StepLine {
                     u.output_tokens,
                 ]
             }),
+            f: step.facts.marks.0,
+            l: step.facts.loaded_tools,
+            w: step.facts.away_at_ms,
         }
     }
 
@@ -262,6 +276,7 @@ impl StepLine {
             output_tokens: self.g,
             human_turn: self.h,
             recorded: self.u.map(usage),
+            facts: Facts { marks: Marks(self.f), loaded_tools: self.l, away_at_ms: self.w },
         })
     }
 }

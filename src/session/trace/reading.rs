@@ -206,6 +206,9 @@ impl Reader {
         if step.start_ms.is_some_and(|ms| !TIMES_MS.contains(&ms)) {
             return Err("field `t` is no time of the years 0 to 9999".into());
         }
+        if step.facts.away_at_ms.is_some_and(|ms| !TIMES_MS.contains(&ms)) {
+            return Err("field `w` is no time of the years 0 to 9999".into());
+        }
         for tokens in line.u.iter().flatten() {
             at_most("u", *tokens, MAX_TOKENS)?;
         }

@@ -81,8 +81,16 @@ const MAY_NAME_AGENTS: &[(&str, &str)] = &[
     ("src/ingest/codex.rs", "reads that agent's recordings"),
     ("src/ingest/opencode.rs", "reads that agent's recordings"),
     ("src/ingest/gemini_cli.rs", "reads that agent's recordings"),
+    ("src/ingest/atif.rs", "a converter of that agent's recordings"),
+    ("src/ingest/http/responses.rs", "items of responses are read as in that agent's recordings"),
+    ("src/ingest/openhands/", "reads that agent's recordings"),
     ("src/ingest/mod.rs", "the list of formats"),
+    ("src/ingest/arcturn.rs", "reads that agent's recordings"),
+    ("src/ingest/octo.rs", "reads that agent's recordings"),
+    ("src/ingest/cline/", "reads that agent's recordings"),
+    ("src/ingest/aider.rs", "reads that agent's recordings"),
     ("src/session/roles.rs", "tool names by format"),
+    ("src/validate/rules.rs", "habits of one client's versions"),
     ("src/cli/args.rs", "examples in the help, and the two policies compared by default"),
     ("src/tokens/generation.rs", "models whose ids begin with it"),
 ];
@@ -172,6 +180,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         &[
             "src/metrics.rs",
             "src/report/",
+            "src/validate/fit.rs",
             "src/cli/",
             // Spacing of a grid, rounded to whole numbers where it is made.
             "src/sweep/axis.rs",

@@ -22,9 +22,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("metrics", &["sim", "cause", "error"]),
     ("config", &["policy", "error"]),
     ("sweep", &["sim", "policy", "provider", "session", "error"]),
+    ("validate", &["session", "provider", "tokens", "usage", "cause", "metrics"]),
     ("gate", &["report", "metrics", "sim", "cause", "error"]),
     ("join", &["report", "sweep", "error"]),
-    ("report", &["metrics", "sim", "usage", "cause", "error"]),
+    ("report", &["metrics", "sim", "validate", "usage", "cause", "error"]),
 ];
 
 /// What a policy may know of the provider: the vocabulary of requests and the client's model table, never

@@ -5,7 +5,7 @@ use ctxsim::policy::view::Stored;
 use ctxsim::session::compile::json_utf16;
 use ctxsim::session::roles::Role;
 use ctxsim::session::{
-    Block, BlockKind, Blocks, Call, Flags, NONE, Origin, Prefix, ResultParts, Session, Step, Tool,
+    Block, BlockKind, Blocks, Call, Facts, Flags, NONE, Origin, Prefix, ResultParts, Session, Step, Tool,
 };
 use ctxsim::sim::context::{Context, Memory};
 use ctxsim::tokens::Tokenizer;
@@ -172,6 +172,7 @@ impl Builder {
             output_tokens: 0,
             human_turn: false,
             recorded: None,
+            facts: Facts::default(),
         });
     }
 
