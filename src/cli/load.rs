@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use ctxsim::Error;
 use ctxsim::ingest::dedupe::{Fingerprint, Share, compare};
-use ctxsim::ingest::{self, ReadOptions, Recording, input};
+use ctxsim::ingest::{self, Detail, ReadOptions, Recording, input};
 use ctxsim::provider::price::Date;
 use ctxsim::report::Skipped;
 use ctxsim::report::grid::counted;
@@ -37,11 +37,57 @@ pub struct LoadOptions {
     view: Option<RecordedCompactions>,
 }
 
+/// What a recording becomes once it is read: its text is gone.
+pub trait Kept: Send + Sync + Sized {
+    /// How much of a recording it needs.
+    const DETAIL: Detail = Detail::Full;
+
+    /// Makes it.
+    fn of(recording: &Recording, options: &LoadOptions) -> Self;
+
+    /// Its session's id.
+    fn id(&self) -> &str;
+
+    /// Number of requests.
+    fn requests(&self) -> usize;
+
+    /// Start of the last request whose time is known.
+    fn last_ms(&self) -> Option<i64>;
+}
+
+impl Kept for Session {
+    fn of(recording: &Recording, options: &LoadOptions) -> Session {
+        let session = match recording {
+            Recording::Transcript(transcript) => compile(transcript, &options.compile),
+            Recording::Session(session) | Recording::Hashed { session, .. } => session.as_ref().clone(),
+        };
+        match options.view {
+            Some(how) => match session.view(how) {
+                Cow::Borrowed(_) => session,
+                Cow::Owned(view) => view,
+            },
+            None => session,
+        }
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn requests(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn last_ms(&self) -> Option<i64> {
+        self.steps.iter().rev().find_map(|s| s.start_ms)
+    }
+}
+
 /// Sessions, and what could not be read.
-#[derive(Debug, Default)]
-pub struct Corpus {
+#[derive(Debug)]
+pub struct Corpus<T = Session> {
     /// By id.
-    pub sessions: Vec<Arc<Session>>,
+    pub sessions: Vec<Arc<T>>,
     /// Inputs and lines that could not be used.
     pub skipped: Vec<Skipped>,
     /// Whole files among them.
@@ -50,6 +96,18 @@ pub struct Corpus {
     pub elsewhere: usize,
     /// Not everything was read.
     pub interrupted: bool,
+}
+
+impl<T> Default for Corpus<T> {
+    fn default() -> Corpus<T> {
+        Corpus {
+            sessions: Vec::new(),
+            skipped: Vec::new(),
+            skipped_files: 0,
+            elsewhere: 0,
+            interrupted: false,
+        }
+    }
 }
 
 impl LoadOptions {
@@ -87,6 +145,18 @@ impl LoadOptions {
 /// With exit code 3 if nothing could be read, or a file is bad and `--strict` is set; 4 if no session
 /// is left.
 pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) -> Result<Corpus, Failure> {
+    load_as(options, control, terminal)
+}
+
+/// [`load`], keeping of each session what is wanted.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_as<T: Kept>(
+    options: &LoadOptions,
+    control: &Arc<Control>,
+    terminal: &Terminal,
+) -> Result<Corpus<T>, Failure> {
     let files = find(options, terminal)?;
     terminal.detail(&format!("reading {}", counted(files.len() as u64, "file")));
     let progress = Progress::start(terminal, control, "files", files.len() as u64);
@@ -99,7 +169,7 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     })?;
     drop(progress);
     let mut corpus = Corpus::default();
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<Part<T>> = Vec::new();
     let mut first_error: Option<Error> = None;
     for (path, result) in files.iter().zip(read) {
         match result {
@@ -133,56 +203,43 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     Ok(corpus)
 }
 
-/// A recording once it is compiled: its text is gone.
-struct Part {
+/// A recording once it is read.
+struct Part<T> {
     path: PathBuf,
     /// Its place among those of its file.
     index: usize,
     print: Fingerprint,
-    session: Session,
+    session: T,
     notices: Vec<Skipped>,
     /// The recording itself, where its source cannot be read again.
     kept: Option<Recording>,
 }
 
-fn read_recordings(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<Recording>> {
-    ingest::read(input::open(path)?, path, &options.read)
+fn read_recordings(path: &Path, options: &LoadOptions, detail: Detail) -> ctxsim::Result<Vec<Recording>> {
+    ingest::read_detail(input::open(path)?, path, &options.read, detail)
 }
 
-fn read_file(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<Part>> {
-    let parts = read_recordings(path, options)?.into_iter().enumerate().map(|(index, recording)| Part {
-        path: path.to_owned(),
-        index,
-        print: Fingerprint::of(path, &recording),
-        session: compile_one(&recording, options),
-        notices: notices(path, &recording),
-        kept: (!path.is_file()).then_some(recording),
-    });
+fn read_file<T: Kept>(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<Part<T>>> {
+    let parts =
+        read_recordings(path, options, T::DETAIL)?.into_iter().enumerate().map(|(index, recording)| Part {
+            path: path.to_owned(),
+            index,
+            print: Fingerprint::of(path, &recording),
+            session: T::of(&recording, options),
+            notices: notices(path, &recording),
+            kept: (!path.is_file()).then_some(recording),
+        });
     Ok(parts.collect())
-}
-
-fn compile_one(recording: &Recording, options: &LoadOptions) -> Session {
-    let session = match recording {
-        Recording::Transcript(transcript) => compile(transcript, &options.compile),
-        Recording::Session(session) | Recording::Hashed { session, .. } => session.as_ref().clone(),
-    };
-    match options.view {
-        Some(how) => match session.view(how) {
-            Cow::Borrowed(_) => session,
-            Cow::Owned(view) => view,
-        },
-        None => session,
-    }
 }
 
 /// What is in several recordings counts once. The few that share something are read again: keeping the
 /// text of all would take as much memory as the corpus has bytes.
-fn leave_out_copies(
+fn leave_out_copies<T: Kept>(
     options: &LoadOptions,
-    parts: Vec<Part>,
+    parts: Vec<Part<T>>,
     control: &Control,
     terminal: &Terminal,
-    corpus: &mut Corpus,
+    corpus: &mut Corpus<T>,
 ) -> Result<(), Failure> {
     let prints: Vec<Fingerprint> = parts.iter().map(|part| part.print.clone()).collect();
     let (shares, copied) = compare(&prints);
@@ -194,7 +251,7 @@ fn leave_out_copies(
             copied.session_id
         ));
     }
-    let mut again: Vec<(Part, Share)> = Vec::new();
+    let mut again: Vec<(Part<T>, Share)> = Vec::new();
     for (part, share) in parts.into_iter().zip(shares) {
         match share {
             Share::All => keep(options, part.session, corpus),
@@ -208,7 +265,7 @@ fn leave_out_copies(
             None => read_again(part, options)?,
         };
         share.apply(&mut recording);
-        Ok::<Session, Error>(compile_one(&recording, options))
+        Ok::<T, Error>(T::of(&recording, options))
     })?;
     for ((part, _), session) in again.iter().zip(compiled) {
         match session {
@@ -223,12 +280,12 @@ fn leave_out_copies(
             }
         }
     }
-    corpus.sessions.sort_by(|a, b| a.id.cmp(&b.id));
+    corpus.sessions.sort_by(|a, b| a.id().cmp(b.id()));
     Ok(())
 }
 
-fn read_again(part: &Part, options: &LoadOptions) -> ctxsim::Result<Recording> {
-    let recording = read_recordings(&part.path, options)?.into_iter().nth(part.index);
+fn read_again<T: Kept>(part: &Part<T>, options: &LoadOptions) -> ctxsim::Result<Recording> {
+    let recording = read_recordings(&part.path, options, T::DETAIL)?.into_iter().nth(part.index);
     let same = |recording: &Recording| Fingerprint::of(&part.path, recording) == part.print;
     recording.filter(same).ok_or_else(|| Error::Input {
         path: part.path.clone(),
@@ -237,20 +294,19 @@ fn read_again(part: &Part, options: &LoadOptions) -> ctxsim::Result<Recording> {
     })
 }
 
-fn keep(options: &LoadOptions, session: Session, corpus: &mut Corpus) {
+fn keep<T: Kept>(options: &LoadOptions, session: T, corpus: &mut Corpus<T>) {
     if !keeps(options, &session) {
         return;
     }
-    match options.shard.is_none_or(|shard| shard.contains(&session.id)) {
+    match options.shard.is_none_or(|shard| shard.contains(session.id())) {
         true => corpus.sessions.push(Arc::new(session)),
         false => corpus.elsewhere += 1,
     }
 }
 
-fn keeps(options: &LoadOptions, session: &Session) -> bool {
-    let last_ms = session.steps.iter().rev().find_map(|s| s.start_ms);
-    let is_recent = options.since_ms.is_none_or(|since| last_ms.is_some_and(|last| last >= since));
-    !session.steps.is_empty() && is_recent
+fn keeps<T: Kept>(options: &LoadOptions, session: &T) -> bool {
+    let is_recent = options.since_ms.is_none_or(|since| session.last_ms().is_some_and(|last| last >= since));
+    session.requests() > 0 && is_recent
 }
 
 fn notices(path: &Path, recording: &Recording) -> Vec<Skipped> {

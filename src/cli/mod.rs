@@ -1,6 +1,7 @@
 //! The command line: what is typed becomes library calls and files.
 
 mod args;
+mod audit;
 mod check;
 mod exit;
 mod explain;
@@ -63,6 +64,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Sweep(args) => sweep::run(&args, &terminal),
         Command::Gate(args) => gate::run(&args, &terminal),
         Command::Join(args) => join::run(&args, &terminal),
+        Command::Audit(args) => audit::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),
         Command::Validate(args) => validate::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),

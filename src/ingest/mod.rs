@@ -72,6 +72,17 @@ pub struct ReadOptions {
     pub format: Option<String>,
 }
 
+/// How much of a recording is wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it.
+    #[default]
+    Full,
+    /// What accounting needs. Texts may be cut short: what is empty stays empty, and the rest keeps its
+    /// beginning. Everything else is as in [`Detail::Full`], and readers that gain nothing leave nothing out.
+    Facts,
+}
+
 /// A format that can be read.
 #[derive(Debug)]
 pub struct Format {
@@ -314,6 +325,13 @@ impl Format {
     }
 }
 
+/// How a file of a format is read.
+type Reader = fn(&mut dyn BufRead, &Path) -> Result<Vec<Recording>>;
+
+/// Readers that leave texts out, for formats of which people have gigabytes.
+const FACTS: &[(&str, Reader)] =
+    &[(claude_code::NAME, |source, label| claude_code::read_facts(source, label).map(conversations))];
+
 fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
     transcripts.into_iter().map(|t| Recording::Transcript(Box::new(t))).collect()
 }
@@ -329,13 +347,29 @@ const SNIFFED_BYTES: usize = MAX_LINE_BYTES;
 /// # Errors
 ///
 /// If the source cannot be read, is empty, is of no known format, or holds nothing to replay.
-pub fn read(mut source: impl BufRead, label: &Path, options: &ReadOptions) -> Result<Vec<Recording>> {
+pub fn read(source: impl BufRead, label: &Path, options: &ReadOptions) -> Result<Vec<Recording>> {
+    read_detail(source, label, options, Detail::Full)
+}
+
+/// The same with as much of it as is wanted.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_detail(
+    mut source: impl BufRead,
+    label: &Path,
+    options: &ReadOptions,
+    detail: Detail,
+) -> Result<Vec<Recording>> {
     let mut head = Vec::new();
     let format = match &options.format {
         Some(name) => format(name)?,
         None => sniff(&mut source, label, &mut head)?,
     };
-    (format.read)(&mut Cursor::new(head).chain(source), label)
+    let facts = FACTS.iter().find(|(name, _)| detail == Detail::Facts && *name == format.name);
+    let read = facts.map_or(format.read, |(_, read)| *read);
+    read(&mut Cursor::new(head).chain(source), label)
 }
 
 /// The format that `source`, the file `label`, begins like.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::session::{
-    Block, BlockKind, Blocks, DropReason, Event, EventKind, Flags, NONE, Origin, Prefix, PrefixBlock,
+    Block, BlockKind, Blocks, DropReason, Event, EventKind, Facts, Flags, NONE, Origin, Prefix, PrefixBlock,
     Session, Step,
 };
 use crate::tokens::Tokenizer;
@@ -139,6 +139,7 @@ impl<'t> Builder<'t> {
             let input = self.input(k, &runs[in_head..]);
             clock = clock.max(request.start_ms.unwrap_or(i64::MIN));
             self.steps.push(Step {
+                facts: Facts::default(),
                 output: input.end..input.end,
                 input,
                 start_ms: (clock > i64::MIN).then_some(clock),

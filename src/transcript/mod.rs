@@ -96,6 +96,17 @@ pub struct Response {
     /// What the recording says that it cost, in pico-dollars; 0 also where the agent knew no price, or a
     /// subscription paid.
     pub recorded_cost_pusd: Option<u64>,
+    /// What is odd about the usage.
+    pub doubts: UsageDoubts,
+}
+
+/// What is odd about a usage that is taken all the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UsageDoubts {
+    /// Cache writes by life do not sum to all cache writes.
+    pub split_differs: bool,
+    /// Lines of the response report different prompts.
+    pub lines_differ: bool,
 }
 
 /// One content block.

@@ -1,5 +1,10 @@
 //! The one integration-test binary.
 
+mod audit_cli;
+mod audit_detectors;
+mod audit_reports;
+mod audit_support;
+mod audit_totals;
 mod bug_reports;
 mod cadences;
 mod classify;
