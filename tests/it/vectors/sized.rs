@@ -132,6 +132,7 @@ impl Builder<'_> {
         let tokens = &self.sized.session.blocks.tokens[output.start as usize..output.end as usize];
         let output_tokens = tokens.iter().sum();
         self.sized.session.steps.push(Step {
+            facts: ctxsim::session::Facts::default(),
             input,
             output,
             start_ms: Some(at_ms),
