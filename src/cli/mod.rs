@@ -2,6 +2,7 @@
 
 mod args;
 mod audit;
+mod check;
 mod exit;
 mod explain;
 mod gate;
