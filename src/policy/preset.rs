@@ -27,46 +27,8 @@ pub fn json_schema() -> serde_json::Value {
     schemars::schema_for!(PolicyFile).to_value()
 }
 
-/// The presets in the binary, by name.
-const BUILTIN: &[(&str, &str)] = &[
-    ("aider", include_str!("presets/aider.toml")),
-    ("anthropic-compaction", include_str!("presets/anthropic-compaction.toml")),
-    ("anthropic-editing", include_str!("presets/anthropic-editing.toml")),
-    ("arcturn", include_str!("presets/arcturn.toml")),
-    ("arcturn-0.6", include_str!("presets/arcturn-0.6.toml")),
-    ("claude-code", include_str!("presets/claude-code.toml")),
-    ("claude-code-older", include_str!("presets/claude-code-older.toml")),
-    ("cline", include_str!("presets/cline.toml")),
-    ("cline-legacy", include_str!("presets/cline-legacy.toml")),
-    ("codex", include_str!("presets/codex.toml")),
-    ("crush", include_str!("presets/crush.toml")),
-    ("deepagents", include_str!("presets/deepagents.toml")),
-    ("gemini-cli", include_str!("presets/gemini-cli.toml")),
-    ("google-adk", include_str!("presets/google-adk.toml")),
-    ("goose", include_str!("presets/goose.toml")),
-    ("langchain-edit", include_str!("presets/langchain-edit.toml")),
-    ("langchain-summarization", include_str!("presets/langchain-summarization.toml")),
-    ("letta", include_str!("presets/letta.toml")),
-    ("mini-swe-agent", include_str!("presets/mini-swe-agent.toml")),
-    ("ms-agent-framework", include_str!("presets/ms-agent-framework.toml")),
-    ("none", include_str!("presets/none.toml")),
-    ("octo", include_str!("presets/octo.toml")),
-    ("octo-doc", include_str!("presets/octo-doc.toml")),
-    ("openai-compaction", include_str!("presets/openai-compaction.toml")),
-    ("opencode-v1", include_str!("presets/opencode-v1.toml")),
-    ("opencode-v2", include_str!("presets/opencode-v2.toml")),
-    ("openhands", include_str!("presets/openhands.toml")),
-    ("openhands-amortized", include_str!("presets/openhands-amortized.toml")),
-    ("openhands-masking", include_str!("presets/openhands-masking.toml")),
-    ("openhands-recent", include_str!("presets/openhands-recent.toml")),
-    ("pi", include_str!("presets/pi.toml")),
-    ("roo", include_str!("presets/roo.toml")),
-    ("strands-sliding", include_str!("presets/strands-sliding.toml")),
-    ("strands-summarizing", include_str!("presets/strands-summarizing.toml")),
-    ("swe-agent", include_str!("presets/swe-agent.toml")),
-    ("vercel-prune", include_str!("presets/vercel-prune.toml")),
-    ("yoagent", include_str!("presets/yoagent.toml")),
-];
+/// The presets in the binary, by name: one for each file of `presets/`, as `build.rs` finds them.
+const BUILTIN: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 
 /// Names of the presets in the binary, in alphabetical order.
 pub fn preset_names() -> Vec<&'static str> {
