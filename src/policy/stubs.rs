@@ -175,7 +175,7 @@ impl RuleState {
     fn take_back<'p>(&mut self, view: &View<'_>) -> Option<Plan<'p>> {
         let mut blocks = std::mem::take(&mut self.recent_again);
         blocks.extend(self.replaced.iter().map(|c| c.block));
-        blocks.retain(|b| view.is_live(*b) && view.states[*b as usize].has(State::ELIDED));
+        blocks.retain(|b| is_stubbed_by_rule(view, *b));
         blocks.sort_unstable();
         self.pending.splice(0..0, self.replaced.drain(..));
         self.pending_saved += std::mem::take(&mut self.replaced_saved);
@@ -260,7 +260,7 @@ impl RuleState {
             self.replaced.clear();
             self.replaced_saved = 0;
             self.replaced_saved_utf16 = 0;
-            let stubbed = |b: &u32| view.is_live(*b) && view.states[*b as usize].has(State::ELIDED);
+            let stubbed = |b: &u32| is_stubbed_by_rule(view, *b);
             self.recent_again.clear();
             if cumulative {
                 self.recent_again.extend((boundary..view.revealed).filter(stubbed));
@@ -276,7 +276,7 @@ impl RuleState {
             if !is_replaced(view, block) {
                 self.pending_saved += candidate.saved;
                 self.pending.push(candidate);
-            } else if cumulative {
+            } else if cumulative && is_stubbed_by_rule(view, block) {
                 self.replaced_saved += candidate.saved;
                 self.replaced_saved_utf16 += candidate.saved_utf16;
                 self.replaced.push(candidate);
@@ -302,9 +302,16 @@ impl RuleState {
     }
 
     fn is_of_interest(&self, stub: &StubRule, view: &View<'_>, block: u32) -> bool {
-        let is_error = view.session.blocks.flags[block as usize].has(Flags::ERROR);
-        stub.errors.takes(is_error) && !self.is_excepted(view.session, block)
+        let flags = view.session.blocks.flags[block as usize];
+        let is_there = stub.items != Items::Thinking || flags.is_replayable();
+        is_there && stub.errors.takes(flags.has(Flags::ERROR)) && !self.is_excepted(view.session, block)
     }
+}
+
+/// Whether a rule put a stub in the place of the item.
+fn is_stubbed_by_rule(view: &View<'_>, block: u32) -> bool {
+    let state = view.states[block as usize];
+    view.is_live(block) && state.has(State::ELIDED) && !state.has(State::CLEARED)
 }
 
 /// Whether something stands for the item already.

@@ -25,6 +25,8 @@ impl State {
     pub const REPLACED: State = State(32);
     /// It stays in the history, and is not sent.
     pub const HIDDEN: State = State(64);
+    /// The stub in its place is the recording's own: no rule takes it back.
+    pub const CLEARED: State = State(128);
 
     /// Whether it is no longer in the history.
     pub fn has_left(self) -> bool {

@@ -72,6 +72,11 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// Whether thinking with these is sent back: it is signed, or redacted and carries its signature inside.
+    pub fn is_replayable(self) -> bool {
+        self.has(Self::SIGNED) || self.has(Self::REDACTED)
+    }
+
     /// `self` with every bit of `other` off.
     pub fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)

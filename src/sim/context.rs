@@ -28,6 +28,8 @@ pub struct Stub {
     pub server: bool,
     /// Nothing stands for the result, and its call is not sent either.
     pub hidden: bool,
+    /// The recording agent put it there, no rule.
+    pub recorded: bool,
 }
 
 /// Buffers of a context, to be used again by the next.
@@ -294,6 +296,9 @@ impl<'s> Context<'s> {
             self.view.raw_tokens = self.view.raw_tokens + u64::from(stub.tokens) - before;
         }
         self.set_state(stub.block, State::ELIDED);
+        if stub.recorded {
+            self.set_state(stub.block, State::CLEARED);
+        }
         self.note_stub(stub);
     }
 
@@ -369,6 +374,7 @@ impl<'s> Context<'s> {
                 utf16: narrow(utf16),
                 server: plan.server,
                 hidden: *size == StubTokens::Nothing,
+                recorded: false,
             }
         })
     }
@@ -450,7 +456,7 @@ impl<'s> Context<'s> {
         for block in blocks.iter().copied().filter(|b| *b < revealed) {
             let state = self.view.states[block as usize];
             if !state.has(State::ELIDED) && !state.has_left() {
-                elided.push(Stub { block, tokens, utf16: 0, server: false, hidden: false });
+                elided.push(Stub { block, tokens, utf16: 0, server: false, hidden: false, recorded: true });
             }
         }
         self.elide(&elided);

@@ -35,7 +35,8 @@ pub struct RequestRow {
 /// Something a strategy or the provider did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimEvent {
-    /// Number of the request it happened before, from 1.
+    /// Number of the request it happened before, from 1; of what a rule does to an answer, the request that
+    /// was answered.
     pub request: u32,
     /// Time, where known.
     pub at_ms: Option<i64>,

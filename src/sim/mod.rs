@@ -17,6 +17,7 @@ pub mod summary;
 pub mod wire;
 
 pub use crate::policy::OnBindingError;
+use crate::provider::SentBlock;
 pub use events::{RequestRow, SimEvent, SimEventKind};
 pub use run::{RunOptions, Scratch, run, run_policy};
 pub use summary::{CostPusd, MissTotal, Summary};
@@ -24,6 +25,8 @@ pub use summary::{CostPusd, MissTotal, Summary};
 /// Receives what happens in a run. The default methods do nothing, so a run to a summary costs no
 /// per-request output.
 pub trait Recorder {
+    /// The blocks of a request that was served, as sent: prefix first, then the conversation.
+    fn sent(&mut self, _blocks: &[SentBlock]) {}
     /// One served request.
     fn request(&mut self, _row: &RequestRow) {}
     /// One offload, pass, compaction, rejection, recovery or violation.

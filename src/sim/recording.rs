@@ -84,6 +84,11 @@ impl<'a, R: Recorder> Recording<'a, R> {
         }
     }
 
+    /// A request was served as it stands.
+    pub(super) fn sent(&mut self, request: &Request<'_>) {
+        self.recorder.sent(request.blocks);
+    }
+
     /// Books a served request; gives its usage, output included.
     pub(super) fn served(&mut self, done: &Done, estimate_tokens: u64) -> Usage {
         let step = &self.session.steps[self.step];

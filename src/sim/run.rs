@@ -265,6 +265,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 Request { params: self.params, markers: &self.markers, ..self.log.request(&self.context) };
             match self.provider.send(&request) {
                 Answer::Done(done) => {
+                    self.log.sent(&request);
                     let estimate = self.log.wants_estimate().then(|| self.estimate());
                     let usage = self.log.served(&done, estimate.flatten().unwrap_or(0));
                     self.context.mark_sent();

@@ -314,7 +314,7 @@ fn sent_as(kind: BlockKind, block: u32, call: u32) -> (SentKind, u32) {
 
 /// Thinking is replayed if it is signed; redacted thinking carries its signature inside.
 pub(super) fn is_replayable(flags: Flags) -> bool {
-    flags.has(Flags::SIGNED) || flags.has(Flags::REDACTED)
+    flags.is_replayable()
 }
 
 /// Hash of a stub: another content than the original, the same whenever it is written again.

@@ -25,7 +25,7 @@ fn short_sessions() -> Vec<Session> {
 }
 
 /// The preset as typed, with what makes it act where it is off by default.
-fn typed(name: &str) -> String {
+pub fn typed(name: &str) -> String {
     match name {
         "google-adk" => "google-adk:compaction_interval=2,overlap_size=1".to_owned(),
         "langchain-summarization" => "langchain-summarization:trigger.messages=50".to_owned(),
