@@ -168,6 +168,8 @@ pub struct KeepRecent {
     pub turns: Option<i64>,
     pub turn: Turn,
     pub results: Option<u64>,
+    /// Answers that think.
+    pub thinking_turns: Option<u64>,
     pub messages: Option<u64>,
     /// Sizes of the newest items.
     pub sizes: Vec<(Unit, u64)>,

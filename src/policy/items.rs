@@ -34,6 +34,9 @@ pub(super) fn boundary(stub: &StubRule, view: &View<'_>, law: Option<&EstimateLa
         Some(turns) => turns::boundary(view, keep.turn, turns, view.revealed),
         None => view.revealed,
     };
+    if let Some(turns) = keep.thinking_turns {
+        boundary = boundary.min(thinking_boundary(view, turns));
+    }
     if let Some(results) = keep.results {
         let newest = results_boundary(stub, view, results);
         // Arguments stand in front of the result that answers their call.
@@ -96,6 +99,21 @@ fn call_of(view: &View<'_>, result: u32) -> Option<u32> {
     (view.live_from..result)
         .rev()
         .find(|b| blocks.kind[*b as usize] == BlockKind::ToolUse && blocks.call[*b as usize] == *call)
+}
+
+/// First block of the `kept`-th answer from the end that thinks.
+fn thinking_boundary(view: &View<'_>, kept: u64) -> u32 {
+    let Some(last_kept) = usize::try_from(kept).ok().and_then(|n| n.checked_sub(1)) else {
+        return view.revealed;
+    };
+    let blocks = &view.session.blocks;
+    let thinks = |b: u32| {
+        let i = b as usize;
+        blocks.kind[i] == BlockKind::Thinking && blocks.flags[i].is_replayable() && view.is_live(b)
+    };
+    let answers = view.answered.iter().rev().map(|step| view.session.steps[*step as usize].output.clone());
+    let mut thinking = answers.filter(|output| output.clone().any(thinks));
+    thinking.nth(last_kept).map_or(view.live_from, |output| output.start)
 }
 
 fn messages_boundary(view: &View<'_>, kept: u64, merged: bool) -> u32 {

@@ -197,7 +197,7 @@ impl RuleState {
         let first = new.first().map_or(view.revealed, |c| c.block);
         let withhold = stub.withhold_thinking.then_some(first..view.revealed);
         self.pending_saved -= saved;
-        if stub.items == Items::Thinking {
+        if stub.items == Items::Thinking && stub.view != EditView::Server {
             return Plan::Strip { blocks: self.pending.drain(..taken).map(|c| c.block).collect() };
         }
         if stub.view == EditView::Destructive && stub.items == Items::Pairs {

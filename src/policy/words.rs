@@ -221,6 +221,7 @@ fn stub_words(stub: &StubRule, rule: &Rule) -> Vec<String> {
         StubSize::Law(law) => {
             format!("replaces old {items} by a stub of {} characters and what it names", number(law.fixed))
         }
+        StubSize::Tokens(0) => format!("removes old {items}"),
         StubSize::Tokens(tokens) => {
             format!("clears old {items}: a placeholder of {}", counted(*tokens, "token"))
         }
@@ -272,6 +273,9 @@ fn keep_recent_words(keep: &KeepRecent) -> Vec<String> {
     let mut kept = Vec::new();
     if let Some(turns) = keep.turns.filter(|turns| *turns > 0) {
         kept.push(turns_words(turns, keep.turn));
+    }
+    if let Some(turns) = keep.thinking_turns {
+        kept.push(counted(turns, "thinking answer"));
     }
     if let Some(results) = keep.results {
         kept.push(counted(results, "result"));

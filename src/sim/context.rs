@@ -57,8 +57,8 @@ pub struct Context<'s> {
     pub(super) folds: Vec<Fold>,
     /// Block in front of which the summary is sent; up to the first live one: at the head.
     pub(super) summary_at: u32,
-    /// A rule has changed what is sent of calls.
-    pub(super) calls_edited: bool,
+    /// A rule has changed what is sent of calls or of thinking.
+    pub(super) answers_edited: bool,
     pub(super) prefix: Prefix,
     pub(super) wire: Wire,
 }
@@ -120,7 +120,7 @@ impl<'s> Context<'s> {
             stubs: emptied(stubs),
             folds: emptied(folds),
             summary_at: 0,
-            calls_edited: false,
+            answers_edited: false,
             prefix: session.prefix.clone(),
             wire,
         };
@@ -320,15 +320,17 @@ impl<'s> Context<'s> {
         let fits = |block: u32| {
             block < self.view.revealed
                 && view.is_live(block)
-                && matches!(
-                    self.view.session.blocks.kind[block as usize],
-                    BlockKind::ToolResult | BlockKind::ToolUse
-                )
+                && match self.view.session.blocks.kind[block as usize] {
+                    BlockKind::ToolResult | BlockKind::ToolUse => true,
+                    // A client sends thinking whole or not at all.
+                    BlockKind::Thinking => plan.server,
+                    BlockKind::UserText | BlockKind::Image | BlockKind::AssistantText => false,
+                }
                 && !view.states[block as usize].has(State::ELIDED)
         };
         let ascending = plan.stubs.is_sorted_by(|a, b| a.0 < b.0);
         if !ascending || !plan.stubs.iter().all(|(block, _)| fits(*block)) {
-            return Err(BrokenPlan("a stub can only stand for a tool result that is in the history in full"));
+            return Err(BrokenPlan("a stub can only stand for an item that is in the history in full"));
         }
         let first_new = self.stubs.len();
         let mut stubs = std::mem::take(&mut self.stubs);

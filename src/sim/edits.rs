@@ -45,7 +45,7 @@ impl Context<'_> {
                 Err(at) => self.view.stored.insert(at, *new),
             }
             self.set_state(new.block, State::REPLACED);
-            self.calls_edited |= self.view.session.blocks.kind[i] == BlockKind::ToolUse;
+            self.answers_edited |= self.view.session.blocks.kind[i] == BlockKind::ToolUse;
             self.view.raw_tokens = self.view.raw_tokens + self.client_tokens(new.block) - before;
         }
         self.view.edits += 1;
@@ -121,7 +121,7 @@ impl Context<'_> {
         if stub.hidden {
             self.hide_with_call(stub.block);
         }
-        self.calls_edited |= self.view.session.blocks.kind[stub.block as usize] == BlockKind::ToolUse;
+        self.answers_edited |= self.view.session.blocks.kind[stub.block as usize].is_assistant();
     }
 
     /// The call that a result answers.

@@ -11,7 +11,7 @@ use crate::policy::plan::{ReplacePlan, StubPlan, SummarizePlan};
 use crate::policy::view::{Stored, View};
 use crate::provider::price::Price;
 use crate::provider::{Done, Params, Rejection, RejectionKind, Request};
-use crate::session::{Session, Step};
+use crate::session::{NONE, Session, Step};
 use crate::usage::Usage;
 
 /// Adds up one run.
@@ -183,7 +183,12 @@ impl<'a, R: Recorder> Recording<'a, R> {
             rule: rule.to_owned(),
             elided_count: plan.reported.0,
             chars_saved: plan.reported.1,
-            elided_calls: plan.stubs.iter().map(|(block, _)| session.blocks.call[*block as usize]).collect(),
+            elided_calls: plan
+                .stubs
+                .iter()
+                .map(|(block, _)| session.blocks.call[*block as usize])
+                .filter(|call| *call != NONE)
+                .collect(),
             withheld_thinking_blocks: withheld,
         });
     }

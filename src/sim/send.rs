@@ -45,13 +45,14 @@ impl Context<'_> {
     /// Sends everything from block `first` on anew; blocks may have changed or left, none has come back.
     pub(super) fn resend_from(&mut self, first: u32, cause: Cause) {
         let first = first.max(self.view.live_from);
-        let (view, stubs, calls_edited) = (&self.view, &self.stubs, self.calls_edited);
+        let (view, stubs, answers_edited) = (&self.view, &self.stubs, self.answers_edited);
         let summary_ref = self.summary_at.checked_sub(1).filter(|_| self.summary_at > view.live_from);
         let mut at = stubs.partition_point(|s| s.block < first);
         self.wire.rewrite_from(first, cause, |block, sent| {
             let state = view.states[block as usize];
-            // Only results, and calls where a rule is about them, are ever sent as something else.
-            if sent.kind == SentKind::ToolResult || (calls_edited && sent.kind == SentKind::ToolUse) {
+            // Only results, and calls and thinking where a rule is about them, are ever sent as something else.
+            let is_of_answer = matches!(sent.kind, SentKind::ToolUse | SentKind::Thinking);
+            if sent.kind == SentKind::ToolResult || (answers_edited && is_of_answer) {
                 edited_content(view, stubs, &mut at, block, state).put_into(sent);
             }
             state.is_sent() || (summary_ref == Some(block) && sent.kind == SentKind::Text)

@@ -75,6 +75,9 @@ pub(in crate::policy) struct KeepRecentToml {
     pub(in crate::policy) turn: Option<Turn>,
     #[serde(default)]
     pub(in crate::policy) results: Option<Value>,
+    /// Answers that think (single items only).
+    #[serde(default)]
+    pub(in crate::policy) thinking_turns: Option<Value>,
     #[serde(default)]
     pub(in crate::policy) messages: Option<Value>,
     #[serde(default)]

@@ -8,8 +8,8 @@ use crate::policy::file::{
 };
 use crate::policy::laws::{PathLaw, StubLaw};
 use crate::policy::strategy::{
-    Action, Ends, Items, KeepRecent, Level, OffloadRule, Savings, StubRule, StubSize, TruncateRule, Unit,
-    Until,
+    Action, EditView, Ends, Items, KeepRecent, Level, OffloadRule, Savings, StubRule, StubSize, TruncateRule,
+    Unit, Until,
 };
 use crate::policy::value::{ListValue, Value};
 use crate::provider::Models;
@@ -55,7 +55,9 @@ impl Bound<'_> {
             return self.stub(rule, StubSize::Law(law));
         }
         if rule.strip_thinking.is_some() {
-            return self.stub(rule, StubSize::Nothing);
+            // What the provider removes from its own copy, the client goes on sending.
+            let is_server = rule.view == EditView::Server;
+            return self.stub(rule, if is_server { StubSize::Tokens(0) } else { StubSize::Nothing });
         }
         match (&rule.drop, &rule.select) {
             (Some(drop), Some(SelectToml::Messages(_))) => self.drop_messages(rule, drop.marker_chars),
@@ -216,6 +218,7 @@ impl Bound<'_> {
             turns: turns.map(|v| v.resolve(self)).transpose()?,
             turn: toml.turn.or(file_turn).unwrap_or_default(),
             results: toml.results.as_ref().map(|v| self.count(v)).transpose()?,
+            thinking_turns: toml.thinking_turns.as_ref().map(|v| self.count(v)).transpose()?,
             messages: toml.messages.as_ref().map(|v| self.count(v)).transpose()?,
             sizes: sizes.map(|(unit, v)| Ok((unit, self.count(v)?))).collect::<Resolved<_>>()?,
             beyond: beyond.map(|(unit, v)| Ok((unit, self.count(v)?))).collect::<Resolved<_>>()?,

@@ -157,6 +157,7 @@ impl Bound<'_> {
             || recent.bytes.is_some()
             || recent.utf16.is_some()
             || recent.requests.is_some()
+            || recent.thinking_turns.is_some()
         {
             return Err(
                 "messages are kept by turns, messages, estimated tokens or a share of them".to_owned()

@@ -202,10 +202,10 @@ fn check_shape(rule: &RuleToml, at: Hooks) -> Resolved<()> {
         return Err("savings and `view` belong to edits of single items".to_owned());
     }
     let is_server = rule.view == EditView::Server;
-    let may_be_server = rule.clear.is_some() || rule.clear_inputs.is_some();
+    let may_be_server = rule.clear.is_some() || rule.clear_inputs.is_some() || rule.strip_thinking.is_some();
     if (rule.clear.is_some() && !is_server) || (is_server && !may_be_server) {
-        return Err("`clear` is the provider's own edit: it goes with `view = \"server\"`, and only it and \
-                    `clear_inputs` do"
+        return Err("`clear` is the provider's own edit: it goes with `view = \"server\"`, and only it, `clear_inputs` \
+                    and `strip_thinking` do"
             .to_owned());
     }
     let asked = at.has(Hook::Manual) || at.has(Hook::Overflow);
