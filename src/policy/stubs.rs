@@ -68,16 +68,16 @@ impl RuleState {
         match stub.view {
             EditView::Ledger | EditView::Destructive => {
                 let firing = firing?;
-                self.look_at_new(stub, view, law);
+                let boundary = self.look_at_new(stub, view, law);
                 if self.pending_saved < stub.savings.min {
                     return None;
                 }
-                self.drop_stale(view);
-                let enough = !self.pending.is_empty() && self.pending_saved >= stub.savings.min;
-                if !enough {
+                self.drop_stale(stub, view);
+                let (count, saved) = self.pending_before(boundary);
+                if count == 0 || saved < stub.savings.min {
                     return None;
                 }
-                let taken = self.taken(stub, firing)?;
+                let taken = self.taken(stub, firing, count)?;
                 (taken > 0).then(|| self.replace(stub, view, law, taken))
             }
             EditView::Stateless | EditView::Server => {
@@ -85,7 +85,7 @@ impl RuleState {
                 let eligible = |state: &Self| state.pending_saved + state.replaced_saved >= stub.savings.min;
                 // What waits is looked through only where the rule is about to act on it.
                 if let Some(firing) = firing.filter(|_| eligible(self)) {
-                    self.drop_stale(view);
+                    self.drop_stale(stub, view);
                     if eligible(self) {
                         return self.show(stub, view, law, firing);
                     }
@@ -102,10 +102,10 @@ impl RuleState {
         view: &View<'_>,
         law: Option<&EstimateLaw>,
     ) -> (u64, u64) {
-        self.look_at_new(stub, view, law);
-        self.drop_stale(view);
-        let count = self.pending.len() + self.replaced.len();
-        (self.pending_saved + self.replaced_saved, count as u64)
+        let boundary = self.look_at_new(stub, view, law);
+        self.drop_stale(stub, view);
+        let (count, saved) = self.pending_before(boundary);
+        (saved + self.replaced_saved, (count + self.replaced.len()) as u64)
     }
 
     /// First item that would be taken, and what all of them save.
@@ -127,7 +127,7 @@ impl RuleState {
             return Some(Plan::Restore { blocks });
         }
         if !self.pending.is_empty() {
-            let taken = self.taken(stub, firing)?;
+            let taken = self.taken(stub, firing, self.pending.len())?;
             if taken > 0 {
                 return Some(self.replace(stub, view, law, taken));
             }
@@ -136,8 +136,8 @@ impl RuleState {
         same.then(|| Plan::SameStubs { reported: self.reported() })
     }
 
-    /// How many of what waits are taken, oldest first; `None` where a target must be met and cannot be.
-    fn taken(&self, stub: &StubRule, firing: &Firing) -> Option<usize> {
+    /// How many of the first `waiting` are taken, oldest first; `None` where a target must be met and cannot be.
+    fn taken(&self, stub: &StubRule, firing: &Firing, waiting: usize) -> Option<usize> {
         let measure = i64::try_from(firing.value).unwrap_or(i64::MAX);
         let level = |l: super::action::Level| l.value(firing.limit);
         let total = match stub.until {
@@ -146,7 +146,7 @@ impl RuleState {
         };
         let mut saved = self.replaced_saved;
         let count = self.replaced.len();
-        let all = count + self.pending.len();
+        let all = count + waiting;
         let share = |millionths: i64| {
             usize::try_from(all as u128 * u128::from(millionths.unsigned_abs()) / 1_000_000)
                 .unwrap_or(usize::MAX)
@@ -161,7 +161,7 @@ impl RuleState {
             stops || total.is_some_and(|t| measure.saturating_sub_unsigned(saved) <= t)
         };
         let mut taken = 0;
-        for candidate in &self.pending {
+        for candidate in &self.pending[..waiting] {
             if enough(saved, count + taken) {
                 break;
             }
@@ -235,9 +235,24 @@ impl RuleState {
         (self.replaced.len() as u64, self.replaced_saved_utf16)
     }
 
+    /// What waits before a boundary, and what it saves. A boundary by sizes can move back over items that it had
+    /// passed, when newer ones are replaced and count no more.
+    fn pending_before(&self, boundary: u32) -> (usize, u64) {
+        match self.pending.partition_point(|c| c.block < boundary) {
+            all if all == self.pending.len() => (all, self.pending_saved),
+            some => (some, self.pending[..some].iter().map(|c| c.saved).sum()),
+        }
+    }
+
     /// Something else may have replaced or removed what this rule was waiting for.
-    fn drop_stale(&mut self, view: &View<'_>) {
+    fn drop_stale(&mut self, stub: &StubRule, view: &View<'_>) {
         let before = self.pending.len();
+        if let Some(oldest) = self.pending.first().filter(|_| stub.stop_at_stubbed) {
+            let newer = &view.results[view.results.partition_point(|b| *b < oldest.block)..];
+            let stubbed = newer.iter().rev().find(|b| view.is_live(**b) && is_replaced(view, **b));
+            let stop = stubbed.map_or(0, |stop| self.pending.partition_point(|c| c.block <= *stop));
+            self.pending.drain(..stop);
+        }
         self.pending.retain(|c| view.is_live(c.block) && !is_replaced(view, c.block));
         if self.pending.len() != before {
             self.pending_saved = self.pending.iter().map(|c| c.saved).sum();
@@ -245,8 +260,8 @@ impl RuleState {
     }
 
     /// Looks at the items that crossed the boundary since the last time; at all of them once blocks have
-    /// left the history.
-    fn look_at_new(&mut self, stub: &StubRule, view: &View<'_>, law: Option<&EstimateLaw>) {
+    /// left the history. Gives the boundary.
+    fn look_at_new(&mut self, stub: &StubRule, view: &View<'_>, law: Option<&EstimateLaw>) -> u32 {
         let boundary = boundary(stub, view, law);
         let cumulative = matches!(stub.view, EditView::Stateless | EditView::Server);
         if self.looked_in != view.epoch + 1 {
@@ -280,11 +295,9 @@ impl RuleState {
                 self.replaced_saved += candidate.saved;
                 self.replaced_saved_utf16 += candidate.saved_utf16;
                 self.replaced.push(candidate);
-            } else if stub.stop_at_stubbed {
-                self.pending.clear();
-                self.pending_saved = 0;
             }
         }
+        boundary
     }
 
     /// The next item before `boundary` that was not looked at.

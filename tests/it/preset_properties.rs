@@ -196,7 +196,15 @@ fn wrong(session: &Session, policy: &Policy, model: &str) -> Result<(), String> 
     let resumed = go(session, policy, model, &resuming);
     for (name, (wires, other)) in [("again", again), ("resumed", resumed)] {
         if let Some(at) = wires.sent.iter().zip(&live.sent).position(|(a, b)| a != b) {
-            return Err(format!("{name}: request {} is another", at + 1));
+            let before = |wires: &Wires| -> Vec<SimEvent> {
+                wires.events.iter().filter(|(sent, _)| *sent == at).map(|(_, e)| e.clone()).collect()
+            };
+            return Err(format!(
+                "{name}: request {} is another, after {:?} instead of {:?}",
+                at + 1,
+                before(&wires),
+                before(&live)
+            ));
         }
         if let Some((a, b)) = wires.events.iter().zip(&live.events).find(|(a, b)| a != b) {
             return Err(format!("{name}: {a:?} instead of {b:?}"));
