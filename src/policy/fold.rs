@@ -39,6 +39,10 @@ pub struct SummarizeRule {
     pub place: Place,
     /// What stays or comes besides it.
     pub reinject: Reinject,
+    /// The summaries before it stay in front of it, and are not folded again.
+    pub accumulates: bool,
+    /// Only if what is folded is larger than the newest summary; not when the user asked.
+    pub larger_than_last_summary: bool,
     /// A summary that does not make the history smaller is thrown away.
     pub reject_if_larger: bool,
     /// Messages that stay where an input too long for the summarizer loses its oldest; `None`: it is sent

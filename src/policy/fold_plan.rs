@@ -9,7 +9,7 @@ use super::plan::{Plan, SummarizePlan};
 use super::strategy::{Hook, Rule};
 use super::stubs::Firing;
 use super::sums::Sums;
-use super::view::View;
+use super::view::{SummaryMessage, View};
 use super::{summarize, turns};
 use crate::session::BlockKind;
 
@@ -34,13 +34,22 @@ pub(super) fn decide<'p>(
         fold_to.map_or_else(|| (Vec::new(), 0), |to| kept_in_front(fold, view, law, to));
     let messages = |range: Range<u32>| summarize::messages_in(view, range, rule.scope.merged);
     let kept: u64 = keep.iter().map(|r| messages(r.clone())).sum();
+    // Where summaries accumulate, those before are not folded again.
+    let stays = view.summary.filter(|_| fold.accumulates);
+    let kept = kept + u64::from(stays.is_some());
     let folded = fold_to.map(|to| (to, messages(view.live_from..to).saturating_sub(kept)));
     let Some((fold_to, folded_messages)) = folded.filter(|(_, messages)| *messages > 0) else {
         let silent = matches!(fold.keep, Keep::Tail(_) | Keep::Until(..)) && !is_manual;
         return (!silent && !occasion.is_forced)
             .then_some(Plan::Notice { text: "There is nothing to compact before the part that is kept." });
     };
-    let folded_milli = sums.milli_before(fold_to);
+    let of_summary = |s: &SummaryMessage| law.map_or(0, |law| view.milli_of_summary(law, s));
+    let new_milli = sums.milli_before(fold_to) - view.summary.as_ref().map_or(0, of_summary);
+    let last_milli = view.last_summary.as_ref().map_or(0, of_summary);
+    if fold.larger_than_last_summary && !occasion.asks_no_trigger() && new_milli <= last_milli {
+        return None;
+    }
+    let folded_milli = if stays.is_some() { new_milli } else { sums.milli_before(fold_to) };
     let folded_estimate = law.map_or(0, |law| law.total(folded_milli));
     let whole_estimate = law.map_or(0, |law| law.total(sums.milli_before(u32::MAX)));
     if fold.min_fold_percent > 0
@@ -54,7 +63,7 @@ pub(super) fn decide<'p>(
         SummaryInput::PrefixFork => 0,
         SummaryInput::Messages { prompt_utf16 } | SummaryInput::Fork { prompt_utf16 } => *prompt_utf16,
         SummaryInput::Transcript { law, prompt_utf16, .. } => {
-            prompt_utf16 + summarize::transcript(law, view, fold_to).utf16
+            prompt_utf16 + summarize::transcript(law, view, stays.is_none(), fold_to).utf16
         }
     };
     Some(Plan::Summarize(SummarizePlan {
@@ -118,8 +127,11 @@ pub fn summarizer_reads(
     plan: &SummarizePlan<'_>,
     window: u64,
 ) -> Reads {
-    let whole =
-        Reads { summary: view.summary.is_some(), from: view.live_from, messages: plan.folded_messages };
+    let whole = Reads {
+        summary: view.summary.is_some() && !plan.spec.accumulates,
+        from: view.live_from,
+        messages: plan.folded_messages,
+    };
     let (Some(leave), Some(law)) = (plan.spec.drop_oldest_leaving, law) else { return whole };
     let mut reads = whole;
     let mut tokens = plan.folded_estimate;

@@ -108,12 +108,12 @@ impl Transcript {
     }
 }
 
-/// The transcript of everything live before `fold_to`, the old summary first. Results as stored, never as
+/// The transcript of everything live before `fold_to`, the old summary first, if it is wanted. Results as stored, never as
 /// stubs: a compaction reads the unedited history.
-pub fn transcript(law: &TranscriptLaw, view: &View<'_>, fold_to: u32) -> Transcript {
+pub fn transcript(law: &TranscriptLaw, view: &View<'_>, with_summary: bool, fold_to: u32) -> Transcript {
     let blocks = &view.session.blocks;
     let mut out = Transcript::default();
-    if let Some(summary) = &view.summary {
+    if let Some(summary) = view.summary.as_ref().filter(|_| with_summary) {
         out.part(law.user_label, u64::from(summary.utf16), u64::from(summary.tokens));
     }
     let mut calls_of = None;

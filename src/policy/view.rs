@@ -116,7 +116,10 @@ pub struct View<'s> {
     pub revealed: u32,
     /// Blocks before this one are folded into the summary.
     pub live_from: u32,
+    /// What stands for them; summaries that accumulate count as one.
     pub summary: Option<SummaryMessage>,
+    /// The newest summary alone.
+    pub last_summary: Option<SummaryMessage>,
     /// Tool results that came, ascending; not all need be live.
     pub results: Vec<u32>,
     /// First blocks of the user messages that came, ascending; not all need be live.

@@ -386,6 +386,7 @@ fn fold_words(fold: &SummarizeRule) -> Vec<String> {
     if fold.keep_first > 0 {
         lines.push(format!("keeps the oldest {}", counted(fold.keep_first, "message")));
     }
+    lines.extend(fold.accumulates.then(|| "the summaries before it stay in front of it".to_owned()));
     if fold.reinject.last_user {
         lines.push("keeps the last user message word for word".to_owned());
     }

@@ -214,7 +214,7 @@ impl<'a> Aside<'a> {
         let text_milli = u64::from(self.session.coefficients.text_milli);
         let to_model = |tokens: u64| scale_tokens(tokens, self.session.tokenizer, model.tokenizer);
         let system = to_model(scale_milli(system_utf16, text_milli));
-        let transcript = summarize::transcript(law, view, self.plan.fold_to);
+        let transcript = summarize::transcript(law, view, !self.plan.spec.accumulates, self.plan.fold_to);
         let own_words = scale_milli(prompt_utf16 + transcript.labels_utf16, text_milli);
         let quoted_tokens = transcript.quoted_tokens.saturating_sub(self.shed_tokens);
         let prompt = to_model(own_words + quoted_tokens);

@@ -99,7 +99,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             Place::Last => plan.fold_to,
         };
         let at = self.context.view().revealed;
-        let fold = Fold { fold_to: plan.fold_to, keep: plan.keep.clone(), at, summary, summary_at };
+        let accumulates = plan.spec.accumulates;
+        let fold =
+            Fold { fold_to: plan.fold_to, keep: plan.keep.clone(), at, summary, summary_at, accumulates };
         let withhold_kept = plan.spec.withhold_kept_thinking;
         let withheld = self.context.fold_all(fold.clone(), withhold_kept);
         self.note(Change::Compaction { fold, withhold_kept });

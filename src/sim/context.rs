@@ -102,6 +102,7 @@ impl<'s> Context<'s> {
             revealed: 0,
             live_from: 0,
             summary: None,
+            last_summary: None,
             results: emptied(results),
             user_messages: emptied(user_messages),
             answered: emptied(answered),

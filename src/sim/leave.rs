@@ -21,6 +21,8 @@ pub struct Fold {
     pub summary: Option<SummaryMessage>,
     /// Block in front of which the summary is sent.
     pub summary_at: u32,
+    /// The summaries before it stay in front of it.
+    pub accumulates: bool,
 }
 
 impl Fold {
@@ -39,7 +41,7 @@ impl Context<'_> {
     pub fn fold(&mut self, fold_to: u32, summary: SummaryMessage, withhold_kept: bool) -> u64 {
         let at = self.view.revealed;
         self.fold_all(
-            Fold { fold_to, keep: Vec::new(), at, summary: Some(summary), summary_at: 0 },
+            Fold { fold_to, keep: Vec::new(), at, summary: Some(summary), summary_at: 0, accumulates: false },
             withhold_kept,
         )
     }
@@ -65,8 +67,28 @@ impl Context<'_> {
     fn show_last_fold(&mut self) {
         let last = self.folds.last();
         self.view.live_from = last.map_or(0, Fold::live_from);
-        self.view.summary = last.and_then(|f| f.summary);
+        self.view.last_summary = last.and_then(|f| f.summary);
         self.summary_at = last.map_or(0, |f| f.summary_at);
+        self.view.summary = self.summaries().into_iter().reduce(|sum, s| SummaryMessage {
+            tokens: sum.tokens.saturating_add(s.tokens),
+            utf16: sum.utf16.saturating_add(s.utf16),
+            json_utf16: sum.json_utf16.saturating_add(s.json_utf16),
+            wide_bytes: sum.wide_bytes.saturating_add(s.wide_bytes),
+            hash: s.hash,
+        });
+    }
+
+    /// The summaries that stand for what was folded, in order.
+    pub(super) fn summaries(&self) -> Vec<SummaryMessage> {
+        let mut summaries = Vec::new();
+        for fold in self.folds.iter().rev() {
+            summaries.extend(fold.summary);
+            if !fold.accumulates {
+                break;
+            }
+        }
+        summaries.reverse();
+        summaries
     }
 
     /// Blocks leave the history, all for one reason. What a summary stands for stays in it, except that a

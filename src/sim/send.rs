@@ -60,8 +60,9 @@ impl Context<'_> {
     }
 
     pub(super) fn rebuild_head(&mut self) {
-        let in_front = self.view.summary.as_ref().filter(|_| self.summary_at <= self.view.live_from);
-        self.wire.rebuild_head(&self.prefix, in_front);
+        let is_in_front = self.summary_at <= self.view.live_from;
+        let in_front = if is_in_front { self.summaries() } else { Vec::new() };
+        self.wire.rebuild_head(&self.prefix, &in_front);
         self.send(self.view.live_from..self.view.revealed);
     }
 }

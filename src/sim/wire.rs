@@ -81,10 +81,11 @@ impl Wire {
         self.change = Some(self.change.map_or(cause, |c| c.min(cause)));
     }
 
-    /// Rebuilds prefix and summary; what stays equal at the front counts as unchanged.
-    pub(super) fn rebuild_head(&mut self, prefix: &Prefix, summary: Option<&SummaryMessage>) {
-        let mut head =
-            Vec::with_capacity(prefix.tools.len() + prefix.system.len() + prefix.injected.len() + 1);
+    /// Rebuilds prefix and summaries; what stays equal at the front counts as unchanged.
+    pub(super) fn rebuild_head(&mut self, prefix: &Prefix, summaries: &[SummaryMessage]) {
+        let mut head = Vec::with_capacity(
+            prefix.tools.len() + prefix.system.len() + prefix.injected.len() + summaries.len(),
+        );
         let block = |kind: SentKind, b: &PrefixBlock| SentBlock {
             hash: b.hash,
             tokens: b.tokens,
@@ -97,7 +98,9 @@ impl Wire {
         head.extend(prefix.tools.iter().map(|b| block(SentKind::Tool, b)));
         head.extend(prefix.system.iter().map(|b| block(SentKind::System, b)));
         head.extend(prefix.injected.iter().map(|b| block(SentKind::Text, b)));
-        head.extend(summary.map(|s| block(SentKind::Text, &PrefixBlock { hash: s.hash, tokens: s.tokens })));
+        let text =
+            |s: &SummaryMessage| block(SentKind::Text, &PrefixBlock { hash: s.hash, tokens: s.tokens });
+        head.extend(summaries.iter().map(text));
         let same = head.iter().zip(&self.blocks).take_while(|(a, b)| a == b).count();
         self.changed_from = self.changed_from.min(same);
         self.blocks.clear();

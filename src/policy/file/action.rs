@@ -120,6 +120,9 @@ pub(in crate::policy) struct SummarizeToml {
     pub(in crate::policy) output: Option<OutputToml>,
     #[serde(default)]
     pub(in crate::policy) place: Place,
+    /// The summaries before it stay in front of it, and are not folded again.
+    #[serde(default)]
+    pub(in crate::policy) accumulate: bool,
     #[serde(default)]
     pub(in crate::policy) reinject: ReinjectToml,
     /// A summary that does not make the history smaller is thrown away; it is billed all the same.

@@ -255,6 +255,9 @@ pub(in crate::policy) struct CadenceToml {
     /// A fold of a smaller share of the history is left out, unless the user asked for it.
     #[serde(default)]
     pub(in crate::policy) min_fold_percent: Option<Value>,
+    /// A fold of less than the newest summary holds is left out, unless the user asked for it.
+    #[serde(default)]
+    pub(in crate::policy) larger_than_last_summary: bool,
     /// So many requests between two actions of this rule.
     #[serde(default)]
     pub(in crate::policy) min_interval: Option<Value>,

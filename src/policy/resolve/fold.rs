@@ -25,6 +25,8 @@ fn bare(keep: Keep) -> SummarizeRule {
         output_tokens: None,
         place: Place::Head,
         reinject: Reinject::default(),
+        accumulates: false,
+        larger_than_last_summary: false,
         reject_if_larger: false,
         drop_oldest_leaving: None,
         archive: None,
@@ -60,6 +62,9 @@ impl Bound<'_> {
             return Ok(Action::Summarize(SummarizeRule { max_output_tokens, ..bare(Keep::Nothing) }));
         }
         let Some(toml) = &rule.summarize else { return Err("no action".to_owned()) };
+        if toml.accumulate && toml.place != Place::Head {
+            return Err("summaries that `accumulate` stand in front of the conversation".to_owned());
+        }
         let (keep, keep_first) = self.kept(rule)?;
         let mut summarizers = vec![self.summarizer(&toml.model, models)?];
         if let Some(fallback) = &toml.fallback_model {
@@ -88,6 +93,8 @@ impl Bound<'_> {
                     .map_or(Ok(0), |v| self.count(v))?,
                 tokens: toml.reinject.tokens.as_ref().map_or(Ok(0), |v| self.count(v))?,
             },
+            accumulates: toml.accumulate,
+            larger_than_last_summary: rule.cadence.larger_than_last_summary,
             reject_if_larger: toml.reject_if_larger,
             drop_oldest_leaving: (toml.on_overflow == OnSummaryOverflow::DropOldest)
                 .then_some(toml.min_messages),

@@ -201,6 +201,9 @@ fn check_shape(rule: &RuleToml, at: Hooks) -> Resolved<()> {
     if !edits && (rule.cadence.min_savings.is_some() || rule.view != EditView::Ledger) {
         return Err("savings and `view` belong to edits of single items".to_owned());
     }
+    if !summarizes && rule.cadence.larger_than_last_summary {
+        return Err("`larger_than_last_summary` belongs to `summarize`".to_owned());
+    }
     let is_server = rule.view == EditView::Server;
     let may_be_server = rule.clear.is_some() || rule.clear_inputs.is_some() || rule.strip_thinking.is_some();
     if (rule.clear.is_some() && !is_server) || (is_server && !may_be_server) {

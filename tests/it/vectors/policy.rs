@@ -382,7 +382,7 @@ fn compaction_serialize(case: &Client<'_>) -> Value {
     else {
         panic!("no transcript");
     };
-    json!({"chars": transcript(law, context.view(), conversation.blocks()).utf16})
+    json!({"chars": transcript(law, context.view(), true, conversation.blocks()).utf16})
 }
 
 fn compaction_run(case: &Client<'_>) -> Value {
