@@ -188,20 +188,42 @@ pub struct Savings {
     pub gross: bool,
 }
 
+/// What a measure has grown by since the rule acted last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Growth {
+    pub by: u64,
+    /// Over so many requests; 0: not known.
+    pub requests: u64,
+}
+
 /// A level: a number, or a share of the limit that fired, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     At(i64),
     OfFired(i64),
+    /// What leaves room for so many requests of the growth so far; at least and at most these shares of the limit
+    /// that fired, in millionths.
+    Headroom {
+        requests: u64,
+        floor: i64,
+        ceiling: i64,
+    },
 }
 
 impl Level {
-    /// The number, given the limit that fired.
-    pub fn value(self, fired: i64) -> i64 {
+    /// The number, given the limit that fired and the growth so far.
+    pub fn value(self, fired: i64, growth: Growth) -> i64 {
+        let share = |millionths: i64| {
+            i64::try_from(i128::from(fired) * i128::from(millionths) / 1_000_000).unwrap_or(i64::MAX)
+        };
         match self {
             Level::At(n) => n,
-            Level::OfFired(millionths) => {
-                i64::try_from(i128::from(fired) * i128::from(millionths) / 1_000_000).unwrap_or(i64::MAX)
+            Level::OfFired(millionths) => share(millionths),
+            Level::Headroom { requests, floor, ceiling } => {
+                let expected =
+                    u128::from(growth.by) * u128::from(requests) / u128::from(growth.requests.max(1));
+                let left = fired.saturating_sub(i64::try_from(expected).unwrap_or(i64::MAX));
+                left.max(share(floor)).min(share(ceiling))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! When a rule that fires holds back: what an agent remembers of its own actions.
 
+use super::action::Growth;
 use super::occasion::Occasion;
 use super::strategy::{Cadence, WhenCache};
 use super::stubs::Firing;
@@ -30,6 +31,11 @@ impl Memo {
 
     pub(super) fn turns_since(&self, occasion: &Occasion) -> u64 {
         u64::from(occasion.turn.saturating_sub(self.turn))
+    }
+
+    /// What the measure has grown by since the last action, or from nothing.
+    pub(super) fn growth(&self, value: u64, occasion: &Occasion) -> Growth {
+        Growth { by: value.saturating_sub(self.floor), requests: self.requests_since(occasion) }
     }
 
     fn has_acted(&self) -> bool {

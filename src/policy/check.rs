@@ -3,6 +3,7 @@
 //! Each finding is one sentence with the two numbers that do not go together. Nothing here ends a run: a
 //! configuration may be meant that way.
 
+use super::action::Growth;
 use super::estimate::Anchor;
 use super::laws::{Facts, excerpt};
 use super::strategy::{
@@ -137,7 +138,9 @@ fn check_target(rule: &Rule, stub: &StubRule, found: &mut Vec<String>) {
         Some(Until::Total(level)) => Some(level),
         _ => stub.target,
     };
-    if let Some(target) = stop.map(|level| level.value(trigger)).filter(|target| *target >= trigger) {
+    if let Some(target) =
+        stop.map(|level| level.value(trigger, Growth::default())).filter(|target| *target >= trigger)
+    {
         found.push(format!(
             "rule `{}`: its target of {target} is not below its trigger of {trigger}; what comes next fires \
              it again",

@@ -297,7 +297,7 @@ impl Front {
         let starts = sums.starts_before(end);
         let kept = usize::try_from(kept).unwrap_or(usize::MAX).min(starts.len());
         let excess = |level: &Level| {
-            let level = u64::try_from(level.value(firing.limit)).unwrap_or(0);
+            let level = u64::try_from(level.value(firing.limit, firing.growth)).unwrap_or(0);
             firing.value.saturating_sub(level)
         };
         let estimated = |tokens: u64| {
@@ -333,7 +333,8 @@ impl Front {
             (Until::Count(messages), _) => counted(*messages),
             (Until::Share(millionths), _) => shared(*millionths),
             (Until::Growing { share, step, under }, _) => {
-                let under = milli_of(law, u64::try_from(under.value(firing.limit)).unwrap_or(0));
+                let under =
+                    milli_of(law, u64::try_from(under.value(firing.limit, firing.growth)).unwrap_or(0));
                 let whole = sums.milli_before(end);
                 let mut share = *share;
                 loop {

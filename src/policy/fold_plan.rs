@@ -58,7 +58,8 @@ pub(super) fn decide<'p>(
     {
         return None;
     }
-    let must_reach = fold.must_reach.map(|level| u64::try_from(level.value(firing.limit)).unwrap_or(0));
+    let must_reach =
+        fold.must_reach.map(|level| u64::try_from(level.value(firing.limit, firing.growth)).unwrap_or(0));
     let prompt_utf16 = match &fold.input {
         SummaryInput::PrefixFork => 0,
         SummaryInput::Messages { prompt_utf16 } | SummaryInput::Fork { prompt_utf16 } => *prompt_utf16,

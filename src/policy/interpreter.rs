@@ -5,7 +5,7 @@
 //! comparisons.
 
 use super::Policy;
-use super::action::{Action, OffloadRule, TruncateRule};
+use super::action::{Action, Growth, OffloadRule, TruncateRule};
 use super::cadence::Memo;
 use super::estimate::{Anchor, EstimateLaw, TextSize};
 use super::items::item_size;
@@ -89,13 +89,20 @@ impl<'p> Interpreter<'p> {
         }
         if occasion.asks_no_trigger() || spec.when.is_empty() {
             let value = if spec.stop_if_under.is_some() { self.estimate(rule, view) } else { 0 };
-            return Some(Firing { value, limit: spec.when.first().map_or(0, |t| t.limit), hard: false });
+            let limit = spec.when.first().map_or(0, |t| t.limit);
+            return Some(Firing { value, limit, ..Firing::default() });
         }
         let mut first = None;
         for threshold in spec.when.iter().filter(|t| t.at.is_none_or(|at| at == occasion.hook)) {
             let value = self.value(rule, threshold.measure, occasion, view);
             if threshold.crossed(value) {
-                first = first.or(Some(Firing { value, limit: threshold.limit, hard: threshold.hard }));
+                let growth = if spec.cadence.knows_growth {
+                    self.memos[rule].growth(value, occasion)
+                } else {
+                    Growth::default()
+                };
+                let firing = Firing { value, limit: threshold.limit, hard: threshold.hard, growth };
+                first = first.or(Some(firing));
                 if !spec.all {
                     break;
                 }
@@ -257,7 +264,8 @@ impl<'p> Policy<'p> for Interpreter<'p> {
     fn applied(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Stopped> {
         let spec = &self.strategy.rules[rule];
         let firing = self.fired[rule].unwrap_or_default();
-        let floor = if spec.cadence.no_refire_above_floor && !spec.when.is_empty() {
+        let wants_floor = spec.cadence.no_refire_above_floor || spec.cadence.knows_growth;
+        let floor = if wants_floor && !spec.when.is_empty() {
             self.value(rule, spec.when[0].measure, occasion, view)
         } else {
             0

@@ -314,6 +314,8 @@ pub struct Cadence {
     /// Not again before a new answer came.
     pub not_after_self: bool,
     pub no_refire_above_floor: bool,
+    /// Its target follows the growth of the measure.
+    pub knows_growth: bool,
     /// Off for good after so many failures in a row; 0: never.
     pub breaker_failures: u64,
     /// Off for good after so many actions in a row, each less than three requests after the one before.

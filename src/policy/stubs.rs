@@ -4,7 +4,7 @@
 //! new. A ledger or destructive rule acts on what has become eligible since its last pass; a stateless or
 //! server rule on everything eligible now, and takes back what no longer is.
 
-use super::action::{EditView, Items, StubRule, Until};
+use super::action::{EditView, Growth, Items, StubRule, Until};
 use super::estimate::EstimateLaw;
 pub use super::items::Candidate;
 use super::items::{boundary, first_free, needs_law, stub_for};
@@ -22,6 +22,8 @@ pub struct Firing {
     pub limit: i64,
     /// Passes over the cadence.
     pub hard: bool,
+    /// Of the measure, where the rule wants to know.
+    pub growth: Growth,
 }
 
 /// What a rule remembers within a run. All of it can be worked out again from the client's state, so a
@@ -139,7 +141,7 @@ impl RuleState {
     /// How many of the first `waiting` are taken, oldest first; `None` where a target must be met and cannot be.
     fn taken(&self, stub: &StubRule, firing: &Firing, waiting: usize) -> Option<usize> {
         let measure = i64::try_from(firing.value).unwrap_or(i64::MAX);
-        let level = |l: super::action::Level| l.value(firing.limit);
+        let level = |l: super::action::Level| l.value(firing.limit, firing.growth);
         let total = match stub.until {
             Some(Until::Total(l)) => Some(level(l)),
             _ => stub.target.map(level),

@@ -296,10 +296,17 @@ fn keep_recent_words(keep: &KeepRecent) -> Vec<String> {
 }
 
 fn level_words(level: Level, rule: &Rule) -> String {
-    let unit = rule.when.first().map_or("", |t| measure_words(t.measure).1);
+    format!("{} are left", level_text(level, rule.when.first().map_or("", |t| measure_words(t.measure).1)))
+}
+
+fn level_text(level: Level, unit: &str) -> String {
     match level {
-        Level::At(n) => format!("{} are left", counted(n, unit)),
-        Level::OfFired(millionths) => format!("{} of the limit that fired are left", percent(millionths)),
+        Level::At(n) => counted(n, unit),
+        Level::OfFired(millionths) => format!("{} of the limit that fired", percent(millionths)),
+        Level::Headroom { requests, floor, ceiling } => {
+            let (floor, ceiling) = (percent(floor), percent(ceiling));
+            format!("{floor} to {ceiling} of the limit that fired, with {requests} requests' growth of room,")
+        }
     }
 }
 
@@ -339,17 +346,11 @@ fn front_words(front: &Front) -> String {
     };
     match front.until {
         Until::Saved(n) => format!("until {} are folded", counted(n, "estimated token")),
-        Until::Total(Level::At(n)) => format!("until {} are left", counted(n, unit)),
-        Until::Total(Level::OfFired(millionths)) => {
-            format!("until {} of the limit that fired are left", percent(millionths))
-        }
+        Until::Total(level) => format!("until {} are left", level_text(level, unit)),
         Until::Count(n) => format!("the oldest {}", counted(n, "message")),
         Until::Share(millionths) => format!("the oldest {} of the messages", percent(millionths)),
         Until::Growing { share, step, under } => {
-            let under = match under {
-                Level::At(n) => counted(n, unit),
-                Level::OfFired(millionths) => format!("{} of the limit that fired", percent(millionths)),
-            };
+            let under = level_text(under, unit);
             let (share, step) = (percent(share), percent(step));
             format!("the oldest {share} of the messages, and {step} more until the rest is under {under}")
         }

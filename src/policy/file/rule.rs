@@ -17,7 +17,7 @@ use crate::policy::laws::StubLaw;
 use crate::policy::params::{Ability, ParamValue};
 use crate::policy::recovery::{Newest, OnRetryFailure, Reset};
 use crate::policy::strategy::{EditView, Hook, Turn, WhenCache};
-use crate::policy::value::Value;
+use crate::policy::value::{Share, Value};
 
 /// A condition on a parameter: exactly one of its forms.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -275,6 +275,9 @@ pub(in crate::policy) struct CadenceToml {
     /// Edits go on, oldest first, until the rule's measure is at or under this.
     #[serde(default)]
     pub(in crate::policy) target: Option<Value>,
+    /// In place of `target`: room for the growth to come. Of messages: they leave until it is there.
+    #[serde(default)]
+    pub(in crate::policy) headroom: Option<HeadroomToml>,
     /// Nothing happens where the target cannot be reached.
     #[serde(default)]
     pub(in crate::policy) target_required: bool,
@@ -286,6 +289,16 @@ pub(in crate::policy) struct CadenceToml {
     pub(in crate::policy) prefer_cold_until: Option<Value>,
     #[serde(default)]
     pub(in crate::policy) break_even: Option<BreakEvenToml>,
+}
+
+/// A target that leaves room for so many requests that grow as those since the last action did, but at least and at
+/// most so much of the limit that fired.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct HeadroomToml {
+    pub(in crate::policy) requests: Value,
+    pub(in crate::policy) floor: Share,
+    pub(in crate::policy) ceiling: Share,
 }
 
 /// What counts as saved.

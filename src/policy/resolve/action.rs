@@ -180,11 +180,26 @@ impl Bound<'_> {
                 unit: cadence.savings_unit.map_or(Ok(default_unit), item_unit)?,
                 gross: cadence.savings == SavingsForm::Gross,
             },
-            target: cadence.target.as_ref().map(|v| self.level(v)).transpose()?,
+            target: self.target(rule)?,
             target_required: cadence.target_required,
             view: rule.view,
             withhold_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
         }))
+    }
+
+    /// The post level: `cadence.target`, or what `cadence.headroom` comes to.
+    pub(super) fn target(&self, rule: &RuleToml) -> Resolved<Option<Level>> {
+        match (&rule.cadence.target, &rule.cadence.headroom) {
+            (Some(_), Some(_)) => Err("`cadence.headroom` stands in place of `cadence.target`".to_owned()),
+            (target, None) => target.as_ref().map(|v| self.level(v)).transpose(),
+            (None, Some(_)) if rule.when.is_empty() => {
+                Err("`cadence.headroom` is of a measure: the rule needs `when`".to_owned())
+            }
+            (None, Some(room)) => {
+                let (floor, ceiling) = (room.floor.millionths(self)?, room.ceiling.millionths(self)?);
+                Ok(Some(Level::Headroom { requests: self.count(&room.requests)?, floor, ceiling }))
+            }
+        }
     }
 
     fn keep_recent(&self, rule: &RuleToml, select: &ItemsToml) -> Resolved<KeepRecent> {

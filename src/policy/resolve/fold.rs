@@ -8,7 +8,7 @@ use crate::policy::file::{
 use crate::policy::fold::{
     Archive, Front, FrontUnit, Keep, Place, Reinject, SummarizeRule, Summarizer, SummaryInput, Tail,
 };
-use crate::policy::strategy::Action;
+use crate::policy::strategy::{Action, Until};
 use crate::provider::Models;
 
 /// A fold that keeps nothing and calls nobody.
@@ -124,13 +124,20 @@ impl Bound<'_> {
             return Err("this action needs `select = { messages = … }`".to_owned());
         };
         let keep_first = select.keep_first.as_ref().map_or(Ok(0), |v| self.count(v))?;
-        let measures = select.until.is_some() || select.keep_recent.is_some();
+        let measures =
+            select.until.is_some() || select.keep_recent.is_some() || rule.cadence.headroom.is_some();
         if measures && rule.scope.estimate.is_none() && self.config.preset.file.estimate.is_none() {
             return Err(
                 "messages are measured by the table `estimate`, which the file does not have".to_owned()
             );
         }
-        if let Some(until) = &select.until {
+        let room = rule.cadence.headroom.as_ref().map(|_| self.target(rule)).transpose()?.flatten();
+        let until = match (&select.until, room) {
+            (Some(_), Some(_)) => return Err("`cadence.headroom` stands in place of `until`".to_owned()),
+            (until, None) => until.as_ref().map(|until| self.until(until)).transpose()?,
+            (None, Some(level)) => Some(Until::Total(level)),
+        };
+        if let Some(until) = until {
             if select.keep_recent_tokens.is_some() || select.keep_unanswered {
                 return Err("`until` goes with `keep_recent` or with nothing".to_owned());
             }
@@ -143,7 +150,7 @@ impl Bound<'_> {
             };
             let needs_a_place = rule.drop.is_some();
             let snap = Tail { snap: select.snap, toward: select.toward, needs_a_place, ..Tail::default() };
-            return Ok((Keep::Until(Front { until: self.until(until)?, unit, snap }, tail), keep_first));
+            return Ok((Keep::Until(Front { until, unit, snap }, tail), keep_first));
         }
         let keep = match (&select.keep_recent_tokens, &select.keep_recent, select.keep_unanswered) {
             (Some(tokens), None, false) => Keep::RecentTokens(self.count(tokens)?),

@@ -136,6 +136,7 @@ impl Bound<'_> {
             },
             not_after_self: toml.not_after_self,
             no_refire_above_floor: toml.no_refire_above_floor,
+            knows_growth: toml.headroom.is_some(),
             breaker_failures: breaker.map_or(Ok(0), |b| count(&b.failures))?,
             breaker_refills: breaker.map_or(Ok(0), |b| count(&b.refills))?,
             when_cache: toml.when_cache,
