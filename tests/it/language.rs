@@ -267,7 +267,106 @@ stub_by_tool = [{ only = ["shell"], stub = { fixed = 60 }, head = 5, tail = 5, u
 cadence = { savings = "gross", savings_unit = "tokens", no_refire_above_floor = true }
 "#,
     ),
+    (
+        "the provider leaves old thinking out of its own copy",
+        r#"[[rule]]
+id = "r"
+at = "request"
+view = "server"
+select = { thinking = { keep_recent = { thinking_turns = 2 } } }
+strip_thinking = {}
+"#,
+    ),
+    (
+        "summaries accumulate, each of more than the last one holds",
+        r#"[[rule]]
+id = "r"
+at = "request"
+when = [{ of = "messages", unit = "plain_estimate", at_least = 8000 }]
+select = { messages = { keep_recent = { turns = 3 }, snap = "assistant" } }
+cadence = { larger_than_last_summary = true }
+[rule.summarize]
+input = "messages"
+prompt_chars = 500
+wrap_chars = 10
+max_output_tokens = 500
+model = "same"
+accumulate = true
+"#,
+    ),
+    (
+        "results and messages leave until there is room for growth",
+        r#"[[rule]]
+id = "r"
+at = "request"
+view = "destructive"
+when = [{ of = "messages", unit = "plain_estimate", over = 15000 }]
+select = { tool_results = { keep_recent = { results = 2 } } }
+stub = { fixed = 20 }
+cadence = { headroom = { requests = 20, floor = 0.3, ceiling = 0.8 }, savings_unit = "estimate" }
+[[rule]]
+id = "s"
+at = "request"
+when = [{ of = "messages", unit = "plain_estimate", over = 20000 }]
+select = { messages = { snap = "assistant" } }
+drop = { marker_chars = 40 }
+cadence = { headroom = { requests = 20, floor = 0.3, ceiling = 0.8 } }
+"#,
+    ),
 ];
+
+/// Rules whose parts do not go together, and a word of what is said.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        r#"select = { tool_results = {} }
+stub = { fixed = 20 }
+cadence = { target = 5, headroom = { requests = 20, floor = 0.3, ceiling = 0.8 } }
+when = [{ of = "messages", unit = "estimate", over = 20000 }]"#,
+        "cadence.target",
+    ),
+    (
+        r#"select = { tool_results = {} }
+stub = { fixed = 20 }
+cadence = { headroom = { requests = 20, floor = 0.3, ceiling = 0.8 } }"#,
+        "`when`",
+    ),
+    (
+        r#"select = { messages = { until = { count = 3 } } }
+drop = { marker_chars = 40 }
+cadence = { headroom = { requests = 20, floor = 0.3, ceiling = 0.8 } }
+when = [{ of = "messages", unit = "estimate", over = 20000 }]"#,
+        "`until`",
+    ),
+    (
+        r#"select = { messages = {} }
+drop = { marker_chars = 40 }
+cadence = { larger_than_last_summary = true }"#,
+        "`summarize`",
+    ),
+    (
+        r#"select = { messages = { keep_recent = { thinking_turns = 2 } } }
+drop = { marker_chars = 40 }"#,
+        "messages are kept by",
+    ),
+    (
+        r#"select = { messages = {} }
+summarize = { input = "messages", prompt_chars = 1, max_output_tokens = 1, model = "same", accumulate = true, place = "last" }"#,
+        "`accumulate`",
+    ),
+];
+
+#[test]
+fn parts_that_do_not_go_together_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let models = Models::builtin().unwrap();
+    for (i, (rule, said)) in REFUSED.iter().enumerate() {
+        let text = format!("{HEAD}[[rule]]\nid = \"r\"\nat = \"request\"\n{rule}\n");
+        let policy = file(dir.path(), &format!("refused{i}"), &text);
+        let config = policy.parse::<PolicySpec>().unwrap().load(&[], &[]).unwrap();
+        let refused = config.strategy(models.get("claude-opus-5").unwrap(), &models).unwrap_err().to_string();
+        assert!(refused.contains(said), "{rule}: {refused}");
+    }
+}
 
 fn on(model: &str, session: &Session, policy: &str, options: &RunOptions) -> (Summary, FullRecorder) {
     let models = Models::builtin().unwrap();
