@@ -9,7 +9,8 @@
 //! * Text and size of the placeholder are not published: 12 tokens, a parameter.
 //! * Each request is judged on its raw prompt, without hysteresis (docs/decisions.md 10); the pages imply
 //!   it and do not say it.
-//! * The trigger in tool uses, `clear_tool_inputs` and `clear_thinking_20251015` are not simulated.
+//! * The trigger in tool uses, `clear_tool_inputs` and `clear_thinking_20251015` are rules of a policy file, not of
+//!   [`ClearToolUses`]. Thinking that was cleared keeps its position among those that a marker looks back over.
 
 use crate::usage::Usage;
 

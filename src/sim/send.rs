@@ -51,8 +51,8 @@ impl Context<'_> {
         self.wire.rewrite_from(first, cause, |block, sent| {
             let state = view.states[block as usize];
             // Only results, and calls and thinking where a rule is about them, are ever sent as something else.
-            let is_of_answer = matches!(sent.kind, SentKind::ToolUse | SentKind::Thinking);
-            if sent.kind == SentKind::ToolResult || (answers_edited && is_of_answer) {
+            let is_edited = |kind| answers_edited && matches!(kind, SentKind::ToolUse | SentKind::Thinking);
+            if sent.kind == SentKind::ToolResult || is_edited(sent.kind) {
                 edited_content(view, stubs, &mut at, block, state).put_into(sent);
             }
             state.is_sent() || (summary_ref == Some(block) && sent.kind == SentKind::Text)
