@@ -73,7 +73,7 @@ fn shard_of(name: &str, recipe: &Recipe) -> Result<Shard> {
 }
 
 /// The first field of the recipes that differs, the shard left out.
-fn difference(a: &Recipe, b: &Recipe) -> Option<String> {
+pub fn difference(a: &Recipe, b: &Recipe) -> Option<String> {
     let fields = |recipe: &Recipe| {
         let recipe = Recipe { shard: None, ..recipe.clone() };
         let value = serde_json::to_value(recipe).expect("numbers and strings always serialise");

@@ -18,9 +18,11 @@ pub mod report;
 pub mod seed;
 pub mod session;
 pub mod sim;
+pub mod stats;
 pub mod sweep;
 pub mod tokens;
 pub mod transcript;
+pub mod tune;
 pub mod usage;
 pub mod validate;
 

@@ -188,7 +188,23 @@ impl Better {
 #[derive(Debug, Clone, Copy)]
 enum Read {
     One(fn(&Summary) -> Value),
+    /// Over several sessions it is the largest, not the sum.
+    Largest(fn(&Summary) -> Value),
+    /// Part and whole; over several sessions each is summed.
+    Ratio(fn(&Summary) -> (u128, u128)),
     PerCause(fn(&Summary, Cause) -> Value),
+}
+
+/// What a session gives to a metric of many sessions, so that these can be weighed and drawn anew without adding
+/// up whole summaries.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Share {
+    /// Values add up.
+    Sum(f64),
+    /// The largest counts.
+    Largest(f64),
+    /// Parts and wholes add up; the metric is their ratio.
+    Ratio(f64, f64),
 }
 
 /// A row of [`METRICS`].
@@ -216,8 +232,23 @@ impl MetricRef {
     /// Its value in `summary`.
     pub fn value(&self, summary: &Summary) -> Value {
         match self.metric.read {
-            Read::One(read) => read(summary),
+            Read::One(read) | Read::Largest(read) => read(summary),
+            Read::Ratio(read) => Value::Rate(ratio(read(summary))),
             Read::PerCause(read) => read(summary, self.cause),
+        }
+    }
+
+    /// What `summary` gives to the metric of many sessions.
+    #[expect(clippy::cast_precision_loss, reason = "statistics of sessions do not show the 53rd bit")]
+    pub fn share(&self, summary: &Summary) -> Share {
+        let number = || self.value(summary).as_f64().unwrap_or_default();
+        match self.metric.read {
+            Read::One(_) | Read::PerCause(_) => Share::Sum(number()),
+            Read::Largest(_) => Share::Largest(number()),
+            Read::Ratio(read) => {
+                let (part, whole) = read(summary);
+                Share::Ratio(part as f64, whole as f64)
+            }
         }
     }
 
@@ -236,8 +267,8 @@ impl MetricRef {
 pub fn all() -> impl Iterator<Item = MetricRef> {
     METRICS.iter().flat_map(|metric| {
         let causes = match metric.read {
-            Read::One(_) => &Cause::ALL[..1],
             Read::PerCause(_) => Cause::ALL,
+            _ => &Cause::ALL[..1],
         };
         causes.iter().map(move |&cause| MetricRef { metric, cause })
     })
@@ -279,8 +310,8 @@ metrics! {
     "cost_cache_write_usd", "usd", Lower, One(|s| usd(s.cost.cache_write)), "paid for cache writes";
     "cost_output_usd", "usd", Lower, One(|s| usd(s.cost.output)), "paid for output";
     "cost_summarizer_usd", "usd", Lower, One(|s| usd(s.cost.summarizer)), "input and output of summarizer calls";
-    "hit_rate", "rate", Higher, One(|s| Value::Rate(hit_rate(s))), "cache_read / prompt, weighted by tokens";
-    "request_hit_rate", "rate", Higher, One(|s| Value::Rate(request_hit_rate(s))), "mean over requests of cache_read / prompt";
+    "hit_rate", "rate", Higher, Ratio(hit_parts), "cache_read / prompt, weighted by tokens";
+    "request_hit_rate", "rate", Higher, Ratio(request_hit_parts), "mean over requests of cache_read / prompt";
     "prompt_tokens", "tokens", Lower, One(|s| count(s.usage.prompt_tokens())), "uncached + cache_read + cache_write";
     "uncached_tokens", "tokens", Lower, One(|s| count(s.usage.uncached_tokens)), "prompt tokens at the plain price";
     "cache_read_tokens", "tokens", Neither, One(|s| count(s.usage.cache_read_tokens)), "prompt tokens read from the cache";
@@ -288,7 +319,7 @@ metrics! {
     "cache_write_5m_tokens", "tokens", Lower, One(|s| count(s.usage.cache_write_5m_tokens)), "written with the short life";
     "cache_write_1h_tokens", "tokens", Lower, One(|s| count(s.usage.cache_write_1h_tokens)), "written with the long life";
     "output_tokens", "tokens", Neither, One(|s| count(s.usage.output_tokens)), "generated tokens, hidden thinking included";
-    "peak_prompt_tokens", "tokens", Lower, One(|s| count(s.peak_prompt_tokens)), "largest prompt of a request";
+    "peak_prompt_tokens", "tokens", Lower, Largest(|s| count(s.peak_prompt_tokens)), "largest prompt of a request";
     "missed_tokens", "tokens", Lower, One(|s| count(missed_tokens(s))), "prompt tokens not read although an earlier prompt held them";
     "misses.{cause}.tokens", "tokens", Lower, PerCause(|s, c| count(s.miss(c).tokens)), "prompt tokens not read for this cause";
     "misses.{cause}.requests", "requests", Lower, PerCause(|s, c| count(s.miss(c).requests)), "requests with a miss of this cause";
@@ -310,14 +341,26 @@ metrics! {
     "violations", "plans", Lower, One(|s| count(s.violations)), "broken plans, and rejections of a retry";
 }
 
+fn ratio((part, whole): (u128, u128)) -> Rate {
+    Rate::of(part, whole)
+}
+
+fn hit_parts(s: &Summary) -> (u128, u128) {
+    (u128::from(s.usage.cache_read_tokens), u128::from(s.usage.prompt_tokens()))
+}
+
+fn request_hit_parts(s: &Summary) -> (u128, u128) {
+    (u128::from(s.hit_rate_sum_nano), u128::from(s.requests) * 1_000_000_000)
+}
+
 /// cache_read / prompt.
 pub fn hit_rate(s: &Summary) -> Rate {
-    Rate::of(u128::from(s.usage.cache_read_tokens), u128::from(s.usage.prompt_tokens()))
+    ratio(hit_parts(s))
 }
 
 /// Mean over requests of cache_read / prompt.
 pub fn request_hit_rate(s: &Summary) -> Rate {
-    Rate::of(u128::from(s.hit_rate_sum_nano), u128::from(s.requests) * 1_000_000_000)
+    ratio(request_hit_parts(s))
 }
 
 /// Missed tokens of every cause but new content.
@@ -362,6 +405,38 @@ mod tests {
         assert_eq!(Rate::of(0, 0).to_string(), "null");
         assert_eq!(Rate::of(95, 100).percent(), "95.0%");
         assert_eq!(Rate::of(0, 0).percent(), "-");
+    }
+
+    #[test]
+    fn shares_of_sessions_make_the_metric_of_all() {
+        let filled = |k: u64| {
+            let mut s = Summary { requests: 3 * k, peak_prompt_tokens: 50 * k, ..Summary::default() };
+            s.usage.cache_read_tokens = 100 * k + 7;
+            s.usage.uncached_tokens = 13;
+            s.cost.output = u128::from(k) * 1_000_000_000_000;
+            s.hit_rate_sum_nano = 3 * k * 900_000_000 - k * k;
+            s.summarizer_calls = k;
+            s.misses[2].tokens = k + 1;
+            s
+        };
+        let sessions = [filled(1), filled(4), filled(2)];
+        let mut all = Summary::default();
+        sessions.iter().for_each(|s| all.add(s));
+        for metric in super::all() {
+            let pooled = sessions.iter().map(|s| metric.share(s)).reduce(|a, b| match (a, b) {
+                (Share::Sum(a), Share::Sum(b)) => Share::Sum(a + b),
+                (Share::Largest(a), Share::Largest(b)) => Share::Largest(a.max(b)),
+                (Share::Ratio(a, b), Share::Ratio(c, d)) => Share::Ratio(a + c, b + d),
+                _ => panic!("{} changes its kind", metric.name()),
+            });
+            let pooled = match pooled.expect("three sessions") {
+                Share::Sum(x) | Share::Largest(x) => Some(x),
+                Share::Ratio(part, whole) => (whole > 0.0).then(|| part / whole),
+            };
+            let (a, b) = (pooled, metric.value(&all).as_f64());
+            assert_eq!(a.is_some(), b.is_some(), "{}", metric.name());
+            assert!((a.unwrap_or(0.0) - b.unwrap_or(0.0)).abs() < 1e-6, "{}: {a:?} {b:?}", metric.name());
+        }
     }
 
     #[test]

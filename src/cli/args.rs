@@ -55,6 +55,9 @@ the one before (10000..200000:log:9); both ends belong to it. Every policy runs 
 has parameters for; those without any come first and as they are, and the first one is the baseline. -o writes \
 results.json, sweep.csv and report.md.")]
     Sweep(Box<SweepArgs>),
+    /// Search a policy's own parameters: the best values, the flat region around them, and whether to trust them
+    #[command(after_help = super::tune::EXAMPLES)]
+    Tune(Box<super::tune::TuneArgs>),
     /// Compare with a committed baseline, and end with 1 on a regression
     #[command(after_help = "Examples:
   ctxsim gate scenarios/quickstart.toml --baseline ci/baseline.json --update
@@ -277,6 +280,8 @@ pub struct RunArgs {
     pub strict: bool,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub resume: super::resume::ResumeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -292,6 +297,8 @@ pub struct SimulateArgs {
     pub recorded_compactions: Compactions,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub resume: super::resume::ResumeArgs,
     /// Write one row per request to this CSV file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub requests: Option<PathBuf>,
@@ -316,6 +323,8 @@ pub struct SweepArgs {
     pub recorded_compactions: Compactions,
     #[command(flatten)]
     pub output: OutputArgs,
+    #[command(flatten)]
+    pub resume: super::resume::ResumeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -471,6 +480,8 @@ pub enum SchemaKind {
     Results,
     /// *.trace.jsonl: each of its lines
     Trace,
+    /// tune.json
+    Tune,
 }
 
 #[derive(Debug, Args)]

@@ -24,6 +24,7 @@ pub fn run(args: &JoinArgs, terminal: &Terminal) -> Outcome {
         sweep::write(&dir, &results)?;
     } else {
         dir.write("results.json", &json::write(&results))?;
+        super::parquet::write_results(&dir, &results)?;
         let title = results.recipe.scenario.as_ref().unwrap_or(&results.recipe.command);
         let report = markdown::report(title, "", &results, &wire::digest(&results), &[]);
         dir.write("report.md", report.as_bytes())?;

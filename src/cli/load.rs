@@ -1,12 +1,13 @@
 //! INPUT to sessions.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ctxsim::Error;
-use ctxsim::ingest::dedupe::{Fingerprint, Share, compare};
+use ctxsim::ingest::dedupe::{Copied, Fingerprint, Share, compare};
 use ctxsim::ingest::{self, ReadOptions, Recording, input};
 use ctxsim::provider::price::Date;
 use ctxsim::report::Skipped;
@@ -30,9 +31,9 @@ pub struct LoadOptions {
     read: ReadOptions,
     since_ms: Option<i64>,
     project: Option<String>,
-    strict: bool,
+    pub(super) strict: bool,
     shard: Option<Shard>,
-    jobs: usize,
+    pub(super) jobs: usize,
     compile: CompileOptions,
     view: Option<RecordedCompactions>,
 }
@@ -48,6 +49,8 @@ pub struct Corpus {
     pub skipped_files: usize,
     /// Sessions left to other shards.
     pub elsewhere: usize,
+    /// Ids of sessions that are a part of their recording: which part depends on the whole corpus.
+    pub shared: BTreeSet<String>,
     /// Not everything was read.
     pub interrupted: bool,
 }
@@ -98,48 +101,87 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
         result
     })?;
     drop(progress);
-    let mut corpus = Corpus::default();
-    let mut parts: Vec<Part> = Vec::new();
-    let mut first_error: Option<Error> = None;
+    let mut reading = Reading::default();
+    let mut parts: Vec<(Part, Session)> = Vec::new();
     for (path, result) in files.iter().zip(read) {
-        match result {
-            None => corpus.interrupted = true,
-            Some(Ok(found)) => parts.extend(found),
-            Some(Err(error)) => {
-                corpus.skipped.push(skipped(path, &error));
-                corpus.skipped_files += 1;
-                first_error.get_or_insert(error);
-            }
-        }
+        parts.extend(reading.take(path, result));
     }
-    if let Some(error) = first_error.filter(|_| options.strict || parts.is_empty()) {
-        let many = corpus.skipped_files > 1 && !options.strict;
-        let others = if many {
-            format!(" ({} files, none could be read)", corpus.skipped_files)
-        } else {
-            String::new()
-        };
-        return Err(Failure::new(exit::NO_INPUT, format!("{error}{others}")));
-    }
-    corpus.skipped.extend(parts.iter_mut().flat_map(|part| std::mem::take(&mut part.notices)));
+    reading.check(options, !parts.is_empty())?;
+    let mut corpus = reading.corpus;
     leave_out_copies(options, parts, control, terminal, &mut corpus)?;
-    // A shard may be empty: it is one of several, and all are joined.
-    if corpus.sessions.is_empty() && corpus.elsewhere == 0 && !corpus.interrupted {
-        return Err(Failure::new(
-            exit::NO_MATCH,
-            "no session matches: nothing is left after --since and --project",
-        ));
-    }
+    let any = !corpus.sessions.is_empty();
+    corpus.check(any)?;
     Ok(corpus)
 }
 
+impl Corpus {
+    /// A shard may be empty: it is one of several, and all are joined.
+    ///
+    /// # Errors
+    /// With exit code 4 if there is no session.
+    pub(super) fn check(&self, any: bool) -> Result<(), Failure> {
+        match any || self.elsewhere > 0 || self.interrupted {
+            true => Ok(()),
+            false => Err(Failure::new(
+                exit::NO_MATCH,
+                "no session matches: nothing is left after --since and --project",
+            )),
+        }
+    }
+}
+
+/// What became of the files read so far.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    pub(super) corpus: Corpus,
+    first_error: Option<Error>,
+}
+
+impl Reading {
+    /// Takes a file; `None` is one that was not read since the work was interrupted.
+    pub(super) fn take(
+        &mut self,
+        path: &Path,
+        result: Option<ctxsim::Result<Vec<(Part, Session)>>>,
+    ) -> Vec<(Part, Session)> {
+        match result {
+            None => self.corpus.interrupted = true,
+            Some(Ok(mut parts)) => {
+                let notices = parts.iter_mut().flat_map(|(part, _)| std::mem::take(&mut part.notices));
+                self.corpus.skipped.extend(notices);
+                return parts;
+            }
+            Some(Err(error)) => {
+                self.corpus.skipped.push(skipped(path, &error));
+                self.corpus.skipped_files += 1;
+                self.first_error.get_or_insert(error);
+            }
+        }
+        Vec::new()
+    }
+
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// With exit code 3 if nothing could be read, or a file is bad and `--strict` is set.
+    pub(super) fn check(&mut self, options: &LoadOptions, any: bool) -> Result<(), Failure> {
+        let Some(error) = self.first_error.take_if(|_| options.strict || !any) else { return Ok(()) };
+        let many = self.corpus.skipped_files > 1 && !options.strict;
+        let others = match many {
+            true => format!(" ({} files, none could be read)", self.corpus.skipped_files),
+            false => String::new(),
+        };
+        Err(Failure::new(exit::NO_INPUT, format!("{error}{others}")))
+    }
+}
+
 /// A recording once it is compiled: its text is gone.
-struct Part {
-    path: PathBuf,
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) path: PathBuf,
     /// Its place among those of its file.
     index: usize,
-    print: Fingerprint,
-    session: Session,
+    pub(super) print: Fingerprint,
     notices: Vec<Skipped>,
     /// The recording itself, where its source cannot be read again.
     kept: Option<Recording>,
@@ -149,14 +191,21 @@ fn read_recordings(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<Rec
     ingest::read(input::open(path)?, path, &options.read)
 }
 
-fn read_file(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<Part>> {
-    let parts = read_recordings(path, options)?.into_iter().enumerate().map(|(index, recording)| Part {
-        path: path.to_owned(),
-        index,
-        print: Fingerprint::of(path, &recording),
-        session: compile_one(&recording, options),
-        notices: notices(path, &recording),
-        kept: (!path.is_file()).then_some(recording),
+/// Reads a file: its recordings, each with its session.
+///
+/// # Errors
+/// A file that cannot be read as a recording.
+pub(super) fn read_file(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<(Part, Session)>> {
+    let parts = read_recordings(path, options)?.into_iter().enumerate().map(|(index, recording)| {
+        let session = compile_one(&recording, options);
+        let part = Part {
+            path: path.to_owned(),
+            index,
+            print: Fingerprint::of(path, &recording),
+            notices: notices(path, &recording),
+            kept: (!path.is_file()).then_some(recording),
+        };
+        (part, session)
     });
     Ok(parts.collect())
 }
@@ -179,41 +228,31 @@ fn compile_one(recording: &Recording, options: &LoadOptions) -> Session {
 /// text of all would take as much memory as the corpus has bytes.
 fn leave_out_copies(
     options: &LoadOptions,
-    parts: Vec<Part>,
+    parts: Vec<(Part, Session)>,
     control: &Control,
     terminal: &Terminal,
     corpus: &mut Corpus,
 ) -> Result<(), Failure> {
-    let prints: Vec<Fingerprint> = parts.iter().map(|part| part.print.clone()).collect();
+    let prints: Vec<Fingerprint> = parts.iter().map(|(part, _)| part.print.clone()).collect();
     let (shares, copied) = compare(&prints);
-    for copied in copied {
-        terminal.detail(&format!(
-            "{}: {} responses of session {} are in another file too and count once",
-            copied.path.display(),
-            copied.responses,
-            copied.session_id
-        ));
-    }
+    tell_of_copies(&copied, terminal);
     let mut again: Vec<(Part, Share)> = Vec::new();
-    for (part, share) in parts.into_iter().zip(shares) {
+    for ((part, session), share) in parts.into_iter().zip(shares) {
         match share {
-            Share::All => keep(options, part.session, corpus),
+            Share::All => keep(options, session, corpus),
             Share::Part { .. } => again.push((part, share)),
             Share::Nothing => {}
         }
     }
-    let compiled = corpus::map_inputs(&again, options.jobs, control, |(part, share)| {
-        let mut recording = match &part.kept {
-            Some(recording) => recording.clone(),
-            None => read_again(part, options)?,
-        };
-        share.apply(&mut recording);
-        Ok::<Session, Error>(compile_one(&recording, options))
-    })?;
+    let compiled =
+        corpus::map_inputs(&again, options.jobs, control, |(part, share)| part.again(share, options))?;
     for ((part, _), session) in again.iter().zip(compiled) {
         match session {
             None => corpus.interrupted = true,
-            Some(Ok(session)) => keep(options, session, corpus),
+            Some(Ok(session)) => {
+                corpus.shared.insert(session.id.clone());
+                keep(options, session, corpus);
+            }
             Some(Err(error)) if options.strict => {
                 return Err(Failure { code: exit::NO_INPUT, error: error.into() });
             }
@@ -227,23 +266,68 @@ fn leave_out_copies(
     Ok(())
 }
 
-fn read_again(part: &Part, options: &LoadOptions) -> ctxsim::Result<Recording> {
-    let recording = read_recordings(&part.path, options)?.into_iter().nth(part.index);
-    let same = |recording: &Recording| Fingerprint::of(&part.path, recording) == part.print;
-    recording.filter(same).ok_or_else(|| Error::Input {
-        path: part.path.clone(),
-        line: 0,
-        reason: "the file was changed while it was read; run the command again".to_owned(),
-    })
+/// Says with `-v` what is in several files.
+pub(super) fn tell_of_copies(copied: &[Copied], terminal: &Terminal) {
+    for copied in copied {
+        terminal.detail(&format!(
+            "{}: {} responses of session {} are in another file too and count once",
+            copied.path.display(),
+            copied.responses,
+            copied.session_id
+        ));
+    }
+}
+
+impl Part {
+    /// The session of what counts of it, from its recording.
+    ///
+    /// # Errors
+    /// A file that cannot be read again, or has changed.
+    pub(super) fn again(&self, share: &Share, options: &LoadOptions) -> ctxsim::Result<Session> {
+        let mut recording = match &self.kept {
+            Some(recording) => recording.clone(),
+            None => self.read_again(options)?,
+        };
+        share.apply(&mut recording);
+        Ok(compile_one(&recording, options))
+    }
+
+    fn read_again(&self, options: &LoadOptions) -> ctxsim::Result<Recording> {
+        let recording = read_recordings(&self.path, options)?.into_iter().nth(self.index);
+        let same = |recording: &Recording| Fingerprint::of(&self.path, recording) == self.print;
+        recording.filter(same).ok_or_else(|| Error::Input {
+            path: self.path.clone(),
+            line: 0,
+            reason: "the file was changed while it was read; run the command again".to_owned(),
+        })
+    }
 }
 
 fn keep(options: &LoadOptions, session: Session, corpus: &mut Corpus) {
-    if !keeps(options, &session) {
-        return;
+    match wanted(options, &session) {
+        Wanted::Here => corpus.sessions.push(Arc::new(session)),
+        Wanted::Elsewhere => corpus.elsewhere += 1,
+        Wanted::No => {}
     }
-    match options.shard.is_none_or(|shard| shard.contains(&session.id)) {
-        true => corpus.sessions.push(Arc::new(session)),
-        false => corpus.elsewhere += 1,
+}
+
+/// Whether a session is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Yes.
+    Here,
+    /// By another shard.
+    Elsewhere,
+    /// It is empty, or too old.
+    No,
+}
+
+/// Whether a session is run here.
+pub(super) fn wanted(options: &LoadOptions, session: &Session) -> Wanted {
+    match (keeps(options, session), options.shard.is_none_or(|shard| shard.contains(&session.id))) {
+        (false, _) => Wanted::No,
+        (true, true) => Wanted::Here,
+        (true, false) => Wanted::Elsewhere,
     }
 }
 
@@ -263,7 +347,7 @@ fn notices(path: &Path, recording: &Recording) -> Vec<Skipped> {
     notices.collect()
 }
 
-fn skipped(path: &Path, error: &Error) -> Skipped {
+pub(super) fn skipped(path: &Path, error: &Error) -> Skipped {
     let (line, reason) = match error {
         Error::Input { line, reason, .. } => (*line, reason.clone()),
         Error::Io { source, .. } => (0, source.to_string()),
@@ -273,7 +357,10 @@ fn skipped(path: &Path, error: &Error) -> Skipped {
 }
 
 /// The files of INPUT, or those that agents keep.
-fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<PathBuf>, Failure> {
+///
+/// # Errors
+/// With exit code 3 if there are none, 4 if none is left.
+pub(super) fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<PathBuf>, Failure> {
     let no_input = |e: Error| Failure { code: exit::NO_INPUT, error: e.into() };
     let mut files = match options.inputs.is_empty() {
         true => {

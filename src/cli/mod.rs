@@ -9,16 +9,20 @@ mod join;
 mod list;
 mod load;
 mod output;
+mod parquet;
 mod pictures;
 mod plot;
 mod progress;
 mod resolve;
+mod resume;
 mod scenario;
 mod schema;
 mod simulate;
+mod stream;
 mod study;
 mod sweep;
 mod trace;
+mod tune;
 mod validate;
 
 use std::process::ExitCode;
@@ -60,6 +64,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Run(args) => scenario::run(&args, &terminal),
         Command::Simulate(args) => simulate::run(&args, &terminal),
         Command::Sweep(args) => sweep::run(&args, &terminal),
+        Command::Tune(args) => tune::run(&args, &terminal),
         Command::Gate(args) => gate::run(&args, &terminal),
         Command::Join(args) => join::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),

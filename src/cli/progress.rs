@@ -39,13 +39,15 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts counting `total` units of `what`; draws nothing where there is no terminal.
+    /// Starts counting `total` units of `what`, or what [`Control::total`] becomes; draws nothing where there is no
+    /// terminal.
     pub fn start(terminal: &Terminal, control: &Arc<Control>, what: &'static str, total: u64) -> Progress {
         control.done.store(0, Ordering::Relaxed);
+        control.total.store(total, Ordering::Relaxed);
         let finished = Arc::new(AtomicBool::new(false));
         let thread = terminal.progress.then(|| {
             let (finished, control) = (Arc::clone(&finished), Arc::clone(control));
-            std::thread::spawn(move || draw(&finished, &control, what, total))
+            std::thread::spawn(move || draw(&finished, &control, what))
         });
         Progress { finished, thread }
     }
@@ -62,17 +64,21 @@ impl Drop for Progress {
     }
 }
 
-fn draw(finished: &AtomicBool, control: &Control, what: &'static str, total: u64) {
+fn draw(finished: &AtomicBool, control: &Control, what: &'static str) {
     std::thread::park_timeout(PATIENCE);
     if finished.load(Ordering::Relaxed) {
         return;
     }
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len} {eta}") {
+    let total = || control.total.load(Ordering::Relaxed);
+    let bar = ProgressBar::with_draw_target(Some(total()), ProgressDrawTarget::stderr());
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg} {bar:32} {human_pos}/{human_len}, {per_sec}, {eta} left")
+    {
         bar.set_style(style);
     }
     bar.set_message(what);
     while !finished.load(Ordering::Relaxed) {
+        bar.set_length(total());
         bar.set_position(control.done.load(Ordering::Relaxed));
         std::thread::park_timeout(DRAW_EVERY);
     }

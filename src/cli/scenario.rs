@@ -15,6 +15,7 @@ use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::pictures::Pictures;
 use super::resolve::{self, Replay};
+use super::resume::{Earlier, ResumeArgs};
 use super::study::{self, Files, Study};
 use super::{load, progress};
 
@@ -44,11 +45,13 @@ pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
         let output = &one.scenario.output;
         let mut files = Files::open(Some(&one.out), args.output.force, None)?;
         files.requests = files.requests.filter(|_| output.requests);
+        files.parquet = files.parquet.filter(|_| output.requests);
         files.events = files.events.filter(|_| output.events);
         files.pictures = (output.plots > 0).then(|| Pictures::new(output.plots, output.headline.clone()));
-        let corpus = load::load(&one.load, &control, terminal)?;
         let study = one.study(args, &control);
-        let results = study::run(&study, &corpus, files, terminal, None)?;
+        let earlier = study.earlier(args.resume, Some(&one.out), terminal)?;
+        let corpus = load::load(&one.load, &control, terminal)?;
+        let results = study::run(&study, &corpus, &earlier, files, terminal, None)?;
         study::print(&results, args.output.format, terminal)?;
         code = code.max(study::end(&results, &corpus, terminal));
         if control.stopped() {
@@ -70,12 +73,13 @@ pub fn results(
     terminal: &Terminal,
 ) -> Result<(ResultSet, Vec<String>, u8), Failure> {
     let output = OutputArgs::default();
-    let args = RunArgs { scenarios: vec![path.to_owned()], jobs, shard: None, strict: false, output };
+    let (scenarios, resume) = (vec![path.to_owned()], ResumeArgs::default());
+    let args = RunArgs { scenarios, jobs, shard: None, strict: false, output, resume };
     let one = resolve(path, &args, terminal)?;
     let control = progress::control(terminal);
     let corpus = load::load(&one.load, &control, terminal)?;
     let study = one.study(&args, &control);
-    let results = study::run(&study, &corpus, Files::default(), terminal, Some(watch))?;
+    let results = study::run(&study, &corpus, &Earlier::default(), Files::default(), terminal, Some(watch))?;
     let code = study::end(&results, &corpus, terminal);
     Ok((results, one.scenario.gate.rules, code))
 }

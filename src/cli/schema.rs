@@ -5,6 +5,7 @@ use ctxsim::policy::preset;
 use ctxsim::report::json;
 use ctxsim::report::wire::ResultsWire;
 use ctxsim::session::trace;
+use ctxsim::tune::wire::TuneWire;
 
 use super::args::{SchemaArgs, SchemaKind};
 use super::exit::{self, Outcome};
@@ -17,6 +18,7 @@ pub fn run(args: &SchemaArgs, terminal: &Terminal) -> Outcome {
         SchemaKind::Policy => preset::json_schema(),
         SchemaKind::Results => schemars::schema_for!(ResultsWire).to_value(),
         SchemaKind::Trace => trace::json_schema(),
+        SchemaKind::Tune => schemars::schema_for!(TuneWire).to_value(),
     };
     terminal.print_bytes(&json::pretty(&schema))?;
     Ok(exit::DONE)

@@ -5,16 +5,14 @@ use super::exit::Outcome;
 use super::output::Terminal;
 use super::resolve::Replay;
 use super::study::{self, Files, Study};
-use super::{explain, load, progress};
+use super::{explain, load, progress, stream};
 
 /// Runs the command.
 pub fn run(args: &SimulateArgs, terminal: &Terminal) -> Outcome {
     let replay = Replay::resolve(&args.replay, terminal)?;
     let options = load::LoadOptions::resolve(&args.input, &args.session, Some(args.recorded_compactions))?;
-    let files = Files::open(args.output.out.as_deref(), args.output.force, args.requests.as_deref())?;
-    let control = progress::control(terminal);
-    let corpus = load::load(&options, &control, terminal)?;
     let compactions = super::resolve::compactions_word(args.recorded_compactions);
+    let control = progress::control(terminal);
     let study = Study {
         replay: &replay,
         recipe: study::recipe_of(&replay, "simulate", &args.session.tokens, compactions, args.session.shard),
@@ -22,13 +20,23 @@ pub fn run(args: &SimulateArgs, terminal: &Terminal) -> Outcome {
         jobs: args.session.jobs,
         control: &control,
     };
+    let earlier = study.earlier(args.resume, args.output.out.as_deref(), terminal)?;
+    let files = Files::open(args.output.out.as_deref(), args.output.force, args.requests.as_deref())?;
+    if files.is_empty() && args.explain.is_none() {
+        let (results, corpus) = stream::run(&study, &options, &earlier, terminal)?;
+        study::print(&results, args.output.format, terminal)?;
+        return Ok(study::end(&results, &corpus, terminal));
+    }
+    let corpus = load::load(&options, &control, terminal)?;
     let mut explainer = match &args.explain {
         Some(wanted) => Some(explain::Explainer::new(wanted, &corpus)?),
         None => None,
     };
     let results = match &mut explainer {
-        Some(explainer) => study::run(&study, &corpus, files, terminal, Some(&mut |run| explainer.see(run)))?,
-        None => study::run(&study, &corpus, files, terminal, None)?,
+        Some(explainer) => {
+            study::run(&study, &corpus, &earlier, files, terminal, Some(&mut |run| explainer.see(run)))?
+        }
+        None => study::run(&study, &corpus, &earlier, files, terminal, None)?,
     };
     if let Some(explainer) = explainer.filter(|_| args.output.format == Format::Table) {
         terminal.print(&explainer.finish(terminal.style))?;

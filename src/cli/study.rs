@@ -1,5 +1,6 @@
 //! What `simulate` and `run` share: sessions through strategies, and the files of a study.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,14 +10,17 @@ use ctxsim::report::files::{OutputDir, OutputFile};
 use ctxsim::report::requests::{RequestsWriter, RunRecord};
 use ctxsim::report::{self, Cell, Recipe, RecipePolicy, ResultSet, Skipped, events, json, markdown, wire};
 use ctxsim::session::Session;
+use ctxsim::sim::FullRecorder;
 use ctxsim::sweep::{CellResult, Control, Detail, ModelChoice, Plan, Planned, Shard, runner};
 
 use super::exit::{self, Failure};
 use super::load::Corpus;
 use super::output::Terminal;
+use super::parquet;
 use super::pictures::Pictures;
 use super::progress::Progress;
 use super::resolve::Replay;
+use super::resume::{Earlier, Records, ResumeArgs};
 
 /// How a study runs, besides its strategies.
 pub struct Study<'a> {
@@ -32,6 +36,22 @@ pub struct Study<'a> {
     pub control: &'a Arc<Control>,
 }
 
+impl Study<'_> {
+    /// What an interrupted run of the same command left in `folder`; nothing without `--resume`.
+    ///
+    /// # Errors
+    /// As [`ResumeArgs::earlier`].
+    pub fn earlier(
+        &self,
+        args: ResumeArgs,
+        folder: Option<&Path>,
+        terminal: &Terminal,
+    ) -> Result<Earlier, Failure> {
+        let cells_per_session = self.replay.policies.len() * self.replay.model_ids.len().max(1);
+        args.earlier(folder, &recipe(self)?, cells_per_session, terminal)
+    }
+}
+
 /// Which files to write, opened before the work begins.
 #[derive(Default)]
 pub struct Files {
@@ -39,6 +59,8 @@ pub struct Files {
     pub dir: Option<OutputDir>,
     /// requests.csv.
     pub requests: Option<RequestsWriter<OutputFile>>,
+    /// requests.parquet.
+    pub parquet: Option<parquet::Requests>,
     /// events.jsonl.
     pub events: Option<OutputFile>,
     /// Pictures to draw into the folder.
@@ -55,6 +77,7 @@ impl Files {
         if let Some(path) = out {
             let dir = OutputDir::open(path, force)?;
             files.requests = Some(RequestsWriter::new(dir.create("requests.csv")?)?);
+            files.parquet = parquet::Requests::create(&dir)?;
             files.events = Some(dir.create("events.jsonl")?);
             files.pictures = Some(Pictures::default());
             files.dir = Some(dir);
@@ -65,13 +88,63 @@ impl Files {
         Ok(files)
     }
 
+    /// Whether nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.dir.is_none() && self.detail() == Detail::Summary
+    }
+
     fn detail(&self) -> Detail {
-        let any = self.requests.is_some() || self.events.is_some() || self.pictures.is_some();
-        if any { Detail::Full } else { Detail::Summary }
+        let streams = [self.requests.is_some(), self.parquet.is_some(), self.events.is_some()];
+        if streams.contains(&true) || self.pictures.is_some() { Detail::Full } else { Detail::Summary }
     }
 }
 
-/// Runs every cell, streams the files, and returns the results.
+/// Where finished cells go.
+struct Sink<'a, 'w> {
+    files: Files,
+    watch: Option<&'w mut dyn FnMut(&RunRecord<'_>)>,
+    cells: Vec<Cell>,
+    study: &'a Study<'a>,
+    /// Sessions that an earlier run finished, the next one last, and their requests.
+    kept: Vec<&'a [Cell]>,
+    records: Records,
+}
+
+impl Sink<'_, '_> {
+    /// Writes a cell down.
+    fn take(&mut self, cell: Cell, record: &FullRecorder, window_tokens: u64) -> Result<(), Failure> {
+        let run = RunRecord {
+            session: &cell.session,
+            policy: &cell.policy,
+            model: &cell.model,
+            record,
+            stopped_at_request: cell.summary.stopped_at_request,
+        };
+        write_record(&mut self.files, &run, window_tokens)?;
+        if let Some(watch) = &mut self.watch {
+            watch(&run);
+        }
+        self.cells.push(cell);
+        Ok(())
+    }
+
+    /// Writes down what is kept of sessions before `session`, or of all.
+    fn take_kept(&mut self, session: Option<&str>) -> Result<(), Failure> {
+        let before =
+            |cells: &[Cell]| session.is_none_or(|s| cells.first().is_some_and(|c| c.session.as_str() < s));
+        while let Some(cells) = self.kept.pop_if(|cells| before(cells)) {
+            for cell in cells {
+                let key = (cell.session.clone(), cell.policy.clone(), cell.model.clone());
+                let record = self.records.remove(&key).unwrap_or_default();
+                let window_tokens = self.study.replay.own_model(&cell.model)?.0.window_tokens;
+                self.take(cell.clone(), &record, window_tokens)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs every cell that `earlier` does not have, streams the files, and returns the results.
 ///
 /// `watch` sees every cell with its requests.
 ///
@@ -80,56 +153,62 @@ impl Files {
 pub fn run(
     study: &Study<'_>,
     corpus: &Corpus,
-    mut files: Files,
+    earlier: &Earlier,
+    files: Files,
     terminal: &Terminal,
-    mut watch: Option<&mut dyn FnMut(&RunRecord<'_>)>,
+    watch: Option<&mut dyn FnMut(&RunRecord<'_>)>,
 ) -> Result<ResultSet, Failure> {
-    let plan = plan(study.replay, corpus, terminal)?;
-    let labels: Vec<&str> = study.replay.policies.iter().map(|p| p.label.as_str()).collect();
     let detail = if watch.is_some() { Detail::Full } else { files.detail() };
-    let mut cells: Vec<Cell> = Vec::new();
+    let usable = |id: &str| earlier.cells(id).filter(|_| !corpus.shared.contains(id));
+    let (kept, fresh): (Vec<_>, Vec<_>) =
+        corpus.sessions.iter().cloned().partition(|session| usable(&session.id).is_some());
+    let plan = plan(study.replay, &study.replay.model_ids, &fresh)?;
+    warn_of_substitutes(&plan, &mut BTreeSet::new(), terminal);
+    let records = if detail == Detail::Full { earlier.records()? } else { Records::new() };
+    let kept = kept.iter().rev().filter_map(|session| usable(&session.id)).collect();
+    let mut sink = Sink { files, watch, cells: Vec::new(), study, kept, records };
     let progress = Progress::start(terminal, study.control, "cells", plan.cells());
     let complete = runner::run(&plan, detail, study.jobs, study.control, |block: Vec<CellResult>| {
         for result in block {
-            let model = &plan.models[result.model.model];
-            let run = RunRecord {
-                session: &plan.sessions[result.session].session.id,
-                policy: labels[result.policy],
-                model: &model.id,
-                record: &result.record,
-                stopped_at_request: result.summary.stopped_at_request,
-            };
-            write_record(&mut files, &run, model)?;
-            if let Some(watch) = &mut watch {
-                watch(&run);
-            }
-            cells.push(Cell {
-                session: run.session.to_owned(),
-                policy: run.policy.to_owned(),
-                model: model.id.clone(),
-                model_substituted: result.model.substituted,
-                summary: result.summary,
-            });
+            let window_tokens = plan.models[result.model.model].window_tokens;
+            let (cell, record) = cell(&plan, study.replay, result);
+            sink.take_kept(Some(&cell.session))?;
+            sink.take(cell, &record, window_tokens)?;
         }
         Ok::<(), Failure>(())
     })?;
     drop(progress);
-    let recipe = recipe(study)?;
-    let mut results = ResultSet::new(recipe, corpus.skipped.clone(), cells);
+    sink.take_kept(None)?;
+    let mut results = ResultSet::new(recipe(study)?, corpus.skipped.clone(), sink.cells);
     results.interrupted = !complete || corpus.interrupted;
-    finish(files, &results, study.description, terminal)?;
+    finish(sink.files, &results, study.description, terminal)?;
     Ok(results)
 }
 
-fn write_record(files: &mut Files, run: &RunRecord<'_>, model: &ModelSpec) -> Result<(), Failure> {
+/// A finished cell, and its requests and events.
+pub fn cell(plan: &Plan, replay: &Replay, result: CellResult) -> (Cell, FullRecorder) {
+    let cell = Cell {
+        session: plan.sessions[result.session].session.id.clone(),
+        policy: replay.policies[result.policy].label.clone(),
+        model: plan.models[result.model.model].id.clone(),
+        model_substituted: result.model.substituted,
+        summary: result.summary,
+    };
+    (cell, result.record)
+}
+
+fn write_record(files: &mut Files, run: &RunRecord<'_>, window_tokens: u64) -> Result<(), Failure> {
     if let Some(requests) = &mut files.requests {
         requests.write(run)?;
+    }
+    if let Some(rows) = &mut files.parquet {
+        rows.write(run)?;
     }
     if let Some(out) = &mut files.events {
         events::write(out, run)?;
     }
     if let Some(pictures) = &mut files.pictures {
-        pictures.add(run, model.window_tokens);
+        pictures.add(run, window_tokens);
     }
     Ok(())
 }
@@ -138,11 +217,15 @@ fn finish(files: Files, results: &ResultSet, description: &str, terminal: &Termi
     if let Some(requests) = files.requests {
         requests.finish()?.commit()?;
     }
+    if let Some(rows) = files.parquet {
+        rows.commit()?;
+    }
     if let Some(events) = files.events {
         events.commit()?;
     }
     let Some(dir) = files.dir else { return Ok(()) };
     dir.write("results.json", &json::write(results))?;
+    parquet::write_results(&dir, results)?;
     let drawn = match &files.pictures {
         Some(pictures) => pictures.write(&dir)?,
         None => Vec::new(),
@@ -154,24 +237,23 @@ fn finish(files: Files, results: &ResultSet, description: &str, terminal: &Termi
     Ok(())
 }
 
-/// The plan of all cells: sessions by id, each with its models.
-fn plan(replay: &Replay, corpus: &Corpus, terminal: &Terminal) -> Result<Plan, Failure> {
+/// The plan of all cells: each session on the models asked for, else on its own.
+///
+/// # Errors
+/// Models without a price on the day asked for; strategies that do not fit a model.
+pub fn plan(replay: &Replay, model_ids: &[String], from: &[Arc<Session>]) -> Result<Plan, Failure> {
     let mut models: Vec<ModelSpec> = Vec::new();
     let mut sessions: Vec<Planned> = Vec::new();
-    for id in &replay.model_ids {
+    for id in model_ids {
         models.push(replay.asked_model(id)?);
     }
-    for session in &corpus.sessions {
-        let choices = match models_of(replay, session, &mut models)? {
-            Some(own) => vec![own],
-            None => {
-                (0..replay.model_ids.len()).map(|model| ModelChoice { model, substituted: None }).collect()
-            }
+    for session in from {
+        let choices = match model_ids.is_empty() {
+            true => vec![own_choice(replay, session, &mut models)?],
+            false => (0..model_ids.len()).map(|model| ModelChoice { model, substituted: None }).collect(),
         };
         sessions.push(Planned { session: Arc::clone(session), models: choices });
     }
-    sessions.sort_by(|a, b| a.session.id.cmp(&b.session.id));
-    warn_of_substitutes(&sessions, &models, terminal);
     let mut strategies: Vec<Vec<Strategy>> = Vec::new();
     for config in &replay.policies {
         let of_models = models.iter().map(|model| config.strategy(model, &replay.models));
@@ -180,37 +262,37 @@ fn plan(replay: &Replay, corpus: &Corpus, terminal: &Terminal) -> Result<Plan, F
     Ok(Plan { sessions, models, strategies, options: replay.options.clone() })
 }
 
-/// A session's own model, where none was asked for.
-fn models_of(
+/// A session's own model.
+fn own_choice(
     replay: &Replay,
     session: &Session,
     models: &mut Vec<ModelSpec>,
-) -> Result<Option<ModelChoice>, Failure> {
-    if !replay.model_ids.is_empty() {
-        return Ok(None);
-    }
+) -> Result<ModelChoice, Failure> {
     let (model, substituted) = replay.own_model(&session.model)?;
     let index = models.iter().position(|m| m.id == model.id).unwrap_or_else(|| {
         models.push(model);
         models.len() - 1
     });
-    let substituted = substituted.then(|| session.model.clone());
-    Ok(Some(ModelChoice { model: index, substituted }))
+    Ok(ModelChoice { model: index, substituted: substituted.then(|| session.model.clone()) })
 }
 
-fn warn_of_substitutes(sessions: &[Planned], models: &[ModelSpec], terminal: &Terminal) {
-    let choices = sessions.iter().flat_map(|s| &s.models);
-    let mut pairs: Vec<(&str, &str)> =
-        choices.filter_map(|c| Some((c.substituted.as_deref()?, models[c.model].id.as_str()))).collect();
-    pairs.sort_unstable();
-    pairs.dedup();
-    for (id, model) in pairs {
-        terminal.warn(&format!("unknown model `{id}` is simulated as {model}; choose another one with -m"));
+/// Says which models stand in for unknown ones, those in `said` left out.
+pub fn warn_of_substitutes(plan: &Plan, said: &mut BTreeSet<(String, String)>, terminal: &Terminal) {
+    let choices = plan.sessions.iter().flat_map(|s| &s.models);
+    let pairs = choices.filter_map(|c| Some((c.substituted.clone()?, plan.models[c.model].id.clone())));
+    for (id, model) in pairs.collect::<BTreeSet<_>>() {
+        if said.insert((id.clone(), model.clone())) {
+            let text = format!("unknown model `{id}` is simulated as {model}; choose another one with -m");
+            terminal.warn(&text);
+        }
     }
 }
 
 /// The recipe does not depend on the corpus, so that all shards of a run have the same one.
-fn recipe(study: &Study<'_>) -> Result<Recipe, Failure> {
+///
+/// # Errors
+/// Models without a price on the day asked for.
+pub fn recipe(study: &Study<'_>) -> Result<Recipe, Failure> {
     let model = match study.replay.model_ids.first() {
         Some(id) => study.replay.asked_model(id)?,
         None => study.replay.own_model("")?.0,

@@ -9,8 +9,8 @@ use super::args::{Format, SweepArgs};
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::resolve::Replay;
-use super::study::{self, Files, Study};
-use super::{load, progress};
+use super::study::{self, Study};
+use super::{load, progress, stream};
 
 /// Runs the command.
 pub fn run(args: &SweepArgs, terminal: &Terminal) -> Outcome {
@@ -21,7 +21,6 @@ pub fn run(args: &SweepArgs, terminal: &Terminal) -> Outcome {
     let options = load::LoadOptions::resolve(&args.input, &args.session, Some(args.recorded_compactions))?;
     let dir = args.output.out.as_deref().map(|path| OutputDir::open(path, args.output.force)).transpose()?;
     let control = progress::control(terminal);
-    let corpus = load::load(&options, &control, terminal)?;
     let compactions = super::resolve::compactions_word(args.recorded_compactions);
     let study = Study {
         replay: &replay,
@@ -30,7 +29,8 @@ pub fn run(args: &SweepArgs, terminal: &Terminal) -> Outcome {
         jobs: args.session.jobs,
         control: &control,
     };
-    let results = study::run(&study, &corpus, Files::default(), terminal, None)?;
+    let earlier = study.earlier(args.resume, args.output.out.as_deref(), terminal)?;
+    let (results, corpus) = stream::run(&study, &options, &earlier, terminal)?;
     if let Some(dir) = &dir {
         write(dir, &results)?;
         terminal.note(&format!("written to {}", dir.path().display()));
@@ -63,6 +63,7 @@ fn check_overrides(typed: &[String], replay: &Replay, axes: &[Axis]) -> Result<(
 /// Files that cannot be written.
 pub fn write(dir: &OutputDir, results: &ResultSet) -> Result<(), Failure> {
     dir.write("results.json", &json::write(results))?;
+    super::parquet::write_results(dir, results)?;
     dir.write("sweep.csv", &sweep::csv(results)?)?;
     dir.write("report.md", format!("# sweep\n\n{}", text(results)).as_bytes())?;
     Ok(())

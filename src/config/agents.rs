@@ -76,6 +76,67 @@ fn param_value(value: &Value) -> ParamValue {
     }
 }
 
+/// How an agent writes its configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Objects within an object, a dot in a name for each level.
+    NestedJson,
+    /// One `name: value` a line.
+    Yaml,
+}
+
+/// Agents whose configuration can be written: how the names of their presets begin, form, and where it goes.
+const WRITTEN: [(&str, Form, &str); 2] = [
+    ("arcturn", Form::NestedJson, "Arcturn's JSON configuration"),
+    ("octo", Form::Yaml, "octo's config.yml"),
+];
+
+/// Parameters as the agent's own configuration, ready to be pasted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// Where it goes.
+    pub goes_into: &'static str,
+    /// The text, with a final line feed.
+    pub text: String,
+}
+
+/// The configuration of the agent that `preset` models, with these parameters; `None` for one that is not known.
+pub fn configuration(preset: &str, params: &[(String, ParamValue)]) -> Option<Configuration> {
+    let family = preset.split(['-', '_', '.']).next().unwrap_or(preset);
+    let (_, form, goes_into) = WRITTEN.iter().find(|(name, ..)| *name == family)?;
+    let text = match form {
+        Form::NestedJson => {
+            let mut object = serde_json::Map::new();
+            params.iter().for_each(|(name, value)| nest(&mut object, name, value));
+            format!("{:#}\n", Value::Object(object))
+        }
+        Form::Yaml => params.iter().map(|(name, value)| format!("{name}: {}\n", json_value(value))).collect(),
+    };
+    Some(Configuration { goes_into, text })
+}
+
+fn nest(object: &mut serde_json::Map<String, Value>, name: &str, value: &ParamValue) {
+    match name.split_once('.') {
+        None => _ = object.insert(name.to_owned(), json_value(value)),
+        Some((section, rest)) => {
+            let inner = object.entry(section).or_insert_with(|| Value::Object(serde_json::Map::new()));
+            if let Value::Object(inner) = inner {
+                nest(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// JSON is YAML too.
+fn json_value(value: &ParamValue) -> Value {
+    match value {
+        ParamValue::Bool(b) => (*b).into(),
+        ParamValue::Int(n) => (*n).into(),
+        ParamValue::Text(text) => text.as_str().into(),
+        ParamValue::List(words) => words.clone().into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,5 +163,27 @@ mod tests {
     fn something_else_is_refused() {
         assert!(parse("{\"model\": 1}", "x").unwrap_err().to_string().contains("offloadLimits"));
         assert!(parse("{", "x").is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let params = [
+            ("contextEditing.minCharsPerPass".to_owned(), ParamValue::Int(30_000)),
+            (
+                "contextEditing.protectToolNames".to_owned(),
+                ParamValue::List(vec!["todo".into(), "plan".into()]),
+            ),
+            ("thinkingBinding".to_owned(), ParamValue::Text("on".into())),
+            ("compaction.enabled".to_owned(), ParamValue::Bool(false)),
+        ];
+        let written = configuration("arcturn-0.6", &params).unwrap();
+        let mut read = parse(&written.text, "x").unwrap();
+        let mut expected = params.to_vec();
+        read.sort_by(|a, b| a.0.cmp(&b.0));
+        expected.sort_by(|a, b| a.0.cmp(&b.0));
+        assert_eq!(read, expected);
+        let yaml = configuration("octo", &[("compact_auto_pct".to_owned(), ParamValue::Int(70))]).unwrap();
+        assert_eq!(yaml.text, "compact_auto_pct: 70\n");
+        assert_eq!(configuration("none", &params), None);
     }
 }

@@ -3,6 +3,8 @@
 pub mod csv;
 pub mod events;
 pub mod files;
+#[cfg(feature = "dataframe")]
+pub mod frame;
 pub mod grid;
 pub mod json;
 pub mod markdown;

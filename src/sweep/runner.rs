@@ -25,11 +25,18 @@ const BLOCK_SESSIONS: usize = 64;
 pub struct Control {
     /// Units of work done so far (files read, cells run).
     pub done: AtomicU64,
+    /// Units of work in all, as far as is known.
+    pub total: AtomicU64,
     /// Set it to stop after the cells at hand.
-    pub stop: AtomicBool,
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Control {
+    /// A control of other work that stops with this.
+    pub fn beside(&self) -> Control {
+        Control { stop: Arc::clone(&self.stop), ..Control::default() }
+    }
+
     /// Whether a stop was asked for.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

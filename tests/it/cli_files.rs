@@ -134,7 +134,7 @@ fn traces_replay_as_their_recording_does() {
 
 #[test]
 fn schemas_are_the_ones_checked_in() {
-    for what in ["scenario", "policy", "results", "trace"] {
+    for what in ["scenario", "policy", "results", "trace", "tune"] {
         let output = run(std::env::temp_dir().as_path(), ["schema", what]);
         assert_eq!(code(&output), 0);
         let path =

@@ -85,6 +85,7 @@ const MAY_NAME_AGENTS: &[(&str, &str)] = &[
     ("src/session/roles.rs", "tool names by format"),
     ("src/validate/rules.rs", "habits of one client's versions"),
     ("src/cli/args.rs", "examples in the help, and the two policies compared by default"),
+    ("src/cli/tune.rs", "examples in the help"),
     ("src/tokens/generation.rs", "models whose ids begin with it"),
 ];
 
@@ -172,6 +173,8 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         "f64",
         &[
             "src/metrics.rs",
+            "src/stats.rs",
+            "src/tune/",
             "src/report/",
             "src/validate/fit.rs",
             "src/cli/",

@@ -21,10 +21,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     // A row of the table reads its number from a summary.
     ("metrics", &["sim", "cause", "error"]),
     ("config", &["policy", "error"]),
+    ("stats", &["metrics", "seed"]),
     ("sweep", &["sim", "policy", "provider", "session", "error"]),
     ("validate", &["session", "provider", "tokens", "usage", "cause", "metrics"]),
     ("gate", &["report", "metrics", "sim", "cause", "error"]),
     ("join", &["report", "sweep", "error"]),
+    (
+        "tune",
+        &[
+            "sweep", "stats", "gate", "report", "metrics", "config", "sim", "policy", "provider", "session",
+            "seed", "usage", "error",
+        ],
+    ),
     ("report", &["metrics", "sim", "validate", "usage", "cause", "error"]),
 ];
 

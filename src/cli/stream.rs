@@ -1,0 +1,179 @@
+//! Sessions in flight: read, run and let go, a few files at a time, so that memory does not grow with the bytes of a
+//! corpus.
+//!
+//! What a session has in common with others is known only once all are read. So each is run as if it shared nothing;
+//! at the end the cells of copies are dropped, and the few sessions that are a part of their recording are read and run
+//! again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ctxsim::ingest::dedupe::{Fingerprint, Share, compare};
+use ctxsim::report::grid::counted;
+use ctxsim::report::{Cell, ResultSet};
+use ctxsim::session::Session;
+use ctxsim::sweep::{CellResult, Control, Detail, corpus, runner};
+
+use super::exit::{self, Failure};
+use super::load::{self, Corpus, LoadOptions, Part, Reading, Wanted};
+use super::output::Terminal;
+use super::progress::Progress;
+use super::resume::Earlier;
+use super::study::{self, Study};
+
+/// Files that are read before their sessions are run: enough to keep many cores busy.
+const FILES_IN_FLIGHT: usize = 64;
+
+/// A recording and what came of it.
+struct Slot {
+    part: Part,
+    cells: Vec<Cell>,
+}
+
+struct Stream<'a> {
+    study: &'a Study<'a>,
+    options: &'a LoadOptions,
+    earlier: &'a Earlier,
+    terminal: &'a Terminal,
+    reading: Reading,
+    slots: Vec<Slot>,
+    substitutes: BTreeSet<(String, String)>,
+    complete: bool,
+}
+
+/// Runs every cell of INPUT to its summary. The sessions of the corpus that comes back are gone.
+///
+/// # Errors
+/// As [`load::load`] and [`study::run`].
+pub fn run(
+    study: &Study<'_>,
+    options: &LoadOptions,
+    earlier: &Earlier,
+    terminal: &Terminal,
+) -> Result<(ResultSet, Corpus), Failure> {
+    let files = load::find(options, terminal)?;
+    terminal.detail(&format!("reading {}", counted(files.len() as u64, "file")));
+    let mut stream = Stream {
+        study,
+        options,
+        earlier,
+        terminal,
+        reading: Reading::default(),
+        slots: Vec::new(),
+        substitutes: BTreeSet::new(),
+        complete: true,
+    };
+    // How many cells there are shows as files are read; until then a file counts as a session.
+    let per_session = (study.replay.policies.len() * study.replay.model_ids.len().max(1)) as u64;
+    let progress = Progress::start(terminal, study.control, "cells", files.len() as u64 * per_session);
+    for (i, wave) in files.chunks(FILES_IN_FLIGHT).enumerate() {
+        stream.wave(wave)?;
+        let left = files.len() - (i * FILES_IN_FLIGHT + wave.len());
+        let done = study.control.done.load(Ordering::Relaxed);
+        study.control.total.store(done + left as u64 * per_session, Ordering::Relaxed);
+    }
+    stream.reading.check(options, !stream.slots.is_empty())?;
+    stream.settle()?;
+    drop(progress);
+    let Stream { slots, mut reading, complete, .. } = stream;
+    let cells: Vec<Cell> = slots.into_iter().flat_map(|slot| slot.cells).collect();
+    reading.corpus.check(!cells.is_empty())?;
+    let corpus = std::mem::take(&mut reading.corpus);
+    let mut results = ResultSet::new(study::recipe(study)?, corpus.skipped.clone(), cells);
+    results.interrupted = !complete || corpus.interrupted;
+    Ok((results, corpus))
+}
+
+impl Stream<'_> {
+    fn wave(&mut self, files: &[std::path::PathBuf]) -> Result<(), Failure> {
+        let control = self.study.control.beside();
+        let read = corpus::map_inputs(files, self.options.jobs, &control, |path| {
+            load::read_file(path, self.options)
+        })?;
+        let mut sessions: Vec<(usize, Arc<Session>)> = Vec::new();
+        for (path, result) in files.iter().zip(read) {
+            for (part, session) in self.reading.take(path, result) {
+                let slot = self.slots.len();
+                self.slots.push(Slot { part, cells: Vec::new() });
+                self.admit(slot, session, &mut sessions);
+            }
+        }
+        if self.options.strict {
+            self.reading.check(self.options, true)?;
+        }
+        self.run(&sessions)
+    }
+
+    /// Takes the earlier cells of a session, or notes that it is to be run.
+    fn admit(&mut self, slot: usize, session: Session, sessions: &mut Vec<(usize, Arc<Session>)>) {
+        match (load::wanted(self.options, &session), self.earlier.cells(&session.id)) {
+            (Wanted::Here, Some(cells)) => self.slots[slot].cells = cells.to_vec(),
+            (Wanted::Here, None) => sessions.push((slot, Arc::new(session))),
+            (Wanted::Elsewhere, _) => self.reading.corpus.elsewhere += 1,
+            (Wanted::No, _) => {}
+        }
+    }
+
+    fn run(&mut self, sessions: &[(usize, Arc<Session>)]) -> Result<(), Failure> {
+        let study = self.study;
+        let of: Vec<Arc<Session>> = sessions.iter().map(|(_, session)| Arc::clone(session)).collect();
+        let plan = study::plan(study.replay, &study.replay.model_ids, &of)?;
+        study::warn_of_substitutes(&plan, &mut self.substitutes, self.terminal);
+        let slots = &mut self.slots;
+        let sink = |block: Vec<CellResult>| {
+            for result in block {
+                let cells = &mut slots[sessions[result.session].0].cells;
+                cells.push(study::cell(&plan, study.replay, result).0);
+            }
+            Ok::<(), Failure>(())
+        };
+        self.complete &= runner::run(&plan, Detail::Summary, study.jobs, study.control, sink)?;
+        Ok(())
+    }
+
+    /// Leaves out what is there twice, now that all is known.
+    fn settle(&mut self) -> Result<(), Failure> {
+        let prints: Vec<Fingerprint> = self.slots.iter().map(|slot| slot.part.print.clone()).collect();
+        let (shares, copied) = compare(&prints);
+        load::tell_of_copies(&copied, self.terminal);
+        let mut again: Vec<(usize, Share)> = Vec::new();
+        for (slot, share) in shares.into_iter().enumerate().filter(|(_, share)| *share != Share::All) {
+            self.slots[slot].cells.clear();
+            if share != Share::Nothing {
+                again.push((slot, share));
+            }
+        }
+        for wave in again.chunks(FILES_IN_FLIGHT) {
+            self.again(wave)?;
+        }
+        Ok(())
+    }
+
+    fn again(&mut self, wave: &[(usize, Share)]) -> Result<(), Failure> {
+        let control: Control = self.study.control.beside();
+        let (slots, options) = (&self.slots, self.options);
+        let compiled = corpus::map_inputs(wave, options.jobs, &control, |(slot, share)| {
+            slots[*slot].part.again(share, options)
+        })?;
+        let mut sessions: Vec<(usize, Arc<Session>)> = Vec::new();
+        for ((slot, _), session) in wave.iter().zip(compiled) {
+            match session {
+                None => self.reading.corpus.interrupted = true,
+                Some(Ok(session)) if load::wanted(options, &session) == Wanted::Here => {
+                    sessions.push((*slot, Arc::new(session)));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) if options.strict => {
+                    return Err(Failure { code: exit::NO_INPUT, error: error.into() });
+                }
+                Some(Err(error)) => {
+                    let skipped = load::skipped(&self.slots[*slot].part.path, &error);
+                    self.reading.corpus.skipped.push(skipped);
+                    self.reading.corpus.skipped_files += 1;
+                }
+            }
+        }
+        self.run(&sessions)
+    }
+}
