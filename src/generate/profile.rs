@@ -240,7 +240,10 @@ impl Profile {
         match key {
             "model" => text.clone_into(&mut self.model),
             "tools" => self.tools = parse_tools(text)?,
-            _ => self.find(key)?.value = text.parse()?,
+            _ => {
+                let param = self.find(key)?;
+                param.value = text.parse()?;
+            }
         }
         self.check().map_err(|reason| config(&format!("--set {key}={text}"), reason))
     }

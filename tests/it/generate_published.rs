@@ -101,10 +101,16 @@ fn pooled_hit_rates(seed: u64, ideals: &[Ideal]) -> Vec<f64> {
 
 #[test]
 fn the_hit_rate_by_expiry_is_that_of_the_published_curve() {
-    const PUBLISHED: [(&str, f64); 3] = [("ideal-cache-1m", 85.4), ("ideal-cache-5m", 94.0), ("ideal-cache-1h", 98.6)];
+    const PUBLISHED: [(&str, f64); 3] =
+        [("ideal-cache-1m", 85.4), ("ideal-cache-5m", 94.0), ("ideal-cache-1h", 98.6)];
     let ideals = PUBLISHED.map(|(id, _)| Ideal::new(id));
     let rates: Vec<(u64, Vec<f64>)> = std::thread::scope(|scope| {
-        let one = |seed| scope.spawn({ let ideals = &ideals; move || (seed, pooled_hit_rates(seed, ideals)) });
+        let one = |seed| {
+            scope.spawn({
+                let ideals = &ideals;
+                move || (seed, pooled_hit_rates(seed, ideals))
+            })
+        };
         let threads: Vec<_> = (0..8).map(one).collect();
         threads.into_iter().map(|t| t.join().expect("no panic")).collect()
     });
