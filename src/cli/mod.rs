@@ -4,6 +4,8 @@ mod args;
 mod exit;
 mod explain;
 mod gate;
+mod generate;
+mod generate_fit;
 mod inspect;
 mod join;
 mod list;
@@ -66,6 +68,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Sweep(args) => sweep::run(&args, &terminal),
         Command::Tune(args) => tune::run(&args, &terminal),
         Command::Gate(args) => gate::run(&args, &terminal),
+        Command::Generate(args) => generate::run(&args, &terminal),
         Command::Join(args) => join::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),
         Command::Validate(args) => validate::run(&args, &terminal),

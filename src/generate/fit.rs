@@ -118,12 +118,7 @@ pub fn fit(sessions: &[&Session], base: &Profile, holdout_millionths: u64, root_
         rows.push(row(param, values.len(), others, root_seed));
     }
     rows.extend(whole_sessions(&profile, &seen, &compared, root_seed));
-    Ok(Fitted {
-        profile,
-        training_sessions: seen.sessions,
-        held_out_sessions: held_out.len(),
-        rows,
-    })
+    Ok(Fitted { profile, training_sessions: seen.sessions, held_out_sessions: held_out.len(), rows })
 }
 
 /// Held-out sessions and the others. There is one of each kind as soon as there are two sessions.
@@ -211,43 +206,34 @@ fn whole_sessions(
     };
     vec![
         row("requests", "requests", &training.requests, &compared.requests, made.requests),
-        row("session_tokens", "tokens", &training.session_tokens, &compared.session_tokens, made.session_tokens),
+        row(
+            "session_tokens",
+            "tokens",
+            &training.session_tokens,
+            &compared.session_tokens,
+            made.session_tokens,
+        ),
     ]
 }
 
 impl Fitted {
-    /// The profile as a TOML file that `--profile` reads, with the fit of each parameter beside it.
-    pub fn toml(&self, base: &str) -> String {
-        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-        let profile = &self.profile;
-        let tools: Vec<String> =
-            profile.tools.iter().map(|(name, weight)| format!("{} = {weight}", quoted(name))).collect();
-        let mut text = format!(
-            "# Fitted to {} sessions; KS: greatest distance between distribution functions on {}.\n\
-             format_version = 1\nname = {}\nsummary = {}\nextends = {}\nsources = [{}]\nmodel = {}\n\
-             tools = {{ {} }}\n\n[params]\n",
-            self.training_sessions,
-            match self.held_out_sessions {
-                0 => "the same one".to_owned(),
-                n => format!("{n} others"),
-            },
-            quoted(&profile.name),
-            quoted(&profile.summary),
-            quoted(base),
-            profile.sources.iter().map(|s| quoted(s)).collect::<Vec<_>>().join(", "),
-            quoted(&profile.model),
-            tools.join(", "),
+    /// The profile as a file, with the fit of each parameter beside it.
+    pub fn toml(&self) -> String {
+        let compared_with = match self.held_out_sessions {
+            0 => "the same".to_owned(),
+            n => format!("{n} others"),
+        };
+        let head = format!(
+            "# Fitted to {} sessions. KS: greatest distance between distribution functions, on {compared_with}.\n",
+            self.training_sessions
         );
-        for param in &profile.params {
-            let line = format!("{} = {{ default = {} }}", param.name, quoted(&param.value.to_string()));
-            let fit = self.rows.iter().find(|row| row.name == param.name);
-            let note = fit.map_or("  # not fitted".to_owned(), |row| {
-                let ks = row.ks.map_or("no value held out".to_owned(), |ks| format!("KS {ks:.3}"));
-                format!("  # {} values, {ks}", row.training_values)
-            });
-            text.push_str(&format!("{line}{note}\n"));
-        }
-        text
+        self.profile.toml(&head, |name| match self.rows.iter().find(|row| row.name == name) {
+            None => "  # not fitted".to_owned(),
+            Some(FitRow { training_values, ks: Some(ks), .. }) => {
+                format!("  # {training_values} values, KS {ks:.3}")
+            }
+            Some(row) => format!("  # {} values, none held out", row.training_values),
+        })
     }
 }
 

@@ -223,7 +223,9 @@ impl Observer<'_> {
     fn compactions(&mut self) {
         let session = self.session;
         for event in &session.events {
-            if let EventKind::RecordedCompaction { automatic: true, pre_tokens: Some(tokens), .. } = event.kind {
+            if let EventKind::RecordedCompaction { automatic: true, pre_tokens: Some(tokens), .. } =
+                event.kind
+            {
                 self.seen.add("compact_above_tokens", tokens as f64);
             }
         }

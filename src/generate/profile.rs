@@ -248,6 +248,35 @@ impl Profile {
         self.check().map_err(|reason| config(&format!("--set {key}={text}"), reason))
     }
 
+    /// The whole profile as a file that [`Profile::load`] reads, behind the comment `head`; `note` is written beside a
+    /// parameter.
+    pub fn toml(&self, head: &str, note: impl Fn(&str) -> String) -> String {
+        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let sources: Vec<String> = self.sources.iter().map(|source| quoted(source)).collect();
+        let tools: Vec<String> =
+            self.tools.iter().map(|(name, weight)| format!("{} = {weight}", quoted(name))).collect();
+        let mut text = format!(
+            "{head}format_version = {FORMAT_VERSION}\nname = {}\nsummary = {}\nsources = [{}]\nmodel = {}\n\
+             tools = {{ {} }}\n\n[params]\n",
+            quoted(&self.name),
+            quoted(&self.summary),
+            sources.join(", "),
+            quoted(&self.model),
+            tools.join(", "),
+        );
+        for param in &self.params {
+            let (low, high) = param.range;
+            let value = quoted(&param.value.to_string());
+            let (unit, doc) = (quoted(&param.unit), quoted(&param.doc));
+            text.push_str(&format!(
+                "{} = {{ default = {value}, unit = {unit}, range = [{low}, {high}], doc = {doc} }}{}\n",
+                param.name,
+                note(&param.name)
+            ));
+        }
+        text
+    }
+
     /// Whether all is there and every value that is certain lies in its range.
     fn check(&self) -> std::result::Result<(), String> {
         if let Some(missing) = super::session::PARAMETERS.iter().find(|name| self.param(name).is_none()) {

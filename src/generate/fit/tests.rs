@@ -21,7 +21,8 @@ fn ks(fitted: &Fitted, name: &str) -> f64 {
 
 #[test]
 fn a_profile_comes_back_from_its_own_sessions() {
-    let (truth, sessions) = sessions("interactive-coding", 300, &[("turns", "0.5: 1 | 0.5: 1 + ln(0.7, 0.8)")]);
+    let (truth, sessions) =
+        sessions("interactive-coding", 300, &[("turns", "0.5: 1 | 0.5: 1 + ln(0.7, 0.8)")]);
     let fitted = fitted(&sessions, 300_000);
     assert_eq!(fitted.training_sessions + fitted.held_out_sessions, 300);
     assert!((70..=110).contains(&fitted.held_out_sessions));
@@ -67,7 +68,7 @@ fn another_profile_is_told_apart() {
 fn the_written_profile_is_the_fitted_one() {
     let (_, sessions) = sessions("image-heavy", 12, &[("turns", "3")]);
     let fitted = fitted(&sessions, 300_000);
-    let read = Profile::parse(&fitted.toml("interactive-coding"), "fitted.toml").expect("a profile");
+    let read = Profile::parse(&fitted.toml(), "fitted.toml").expect("a profile");
     assert_eq!(read.params, fitted.profile.params);
     assert_eq!((&read.tools, &read.model), (&fitted.profile.tools, &fitted.profile.model));
     assert_eq!(session(&read, 5, 0), session(&fitted.profile, 5, 0));
@@ -80,7 +81,7 @@ fn few_sessions_are_split_all_the_same_and_one_is_its_own_measure() {
     assert_eq!(fitted(&sessions, 0).held_out_sessions, 0);
     let alone = fitted(&sessions[..1], 300_000);
     assert_eq!((alone.training_sessions, alone.held_out_sessions), (1, 0));
-    assert!(alone.toml("interactive-coding").contains("on the same one"));
+    assert!(alone.toml().contains("on the same."));
     let base = Profile::load("chat").expect("built in");
     assert!(fit(&[], &base, 0, 0).is_err());
 }
