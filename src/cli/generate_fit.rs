@@ -41,7 +41,9 @@ pub fn run(args: &GenerateArgs, base: &Profile, terminal: &Terminal) -> Outcome 
     print(&fitted, &document, args.output.format, terminal)?;
     study::report_skipped(&corpus.skipped, terminal);
     let code = match (&dir, args.sessions) {
-        (Some(dir), Some(sessions)) => write_sessions(args, &fitted.profile, sessions, dir, &control, terminal)?,
+        (Some(dir), Some(sessions)) => {
+            write_sessions(args, &fitted.profile, sessions, dir, &control, terminal)?
+        }
         _ => exit::DONE,
     };
     Ok(match code {

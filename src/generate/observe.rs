@@ -109,7 +109,8 @@ impl Observer<'_> {
                 ("system_tokens", &prefix.system),
                 ("injected_tokens", &prefix.injected),
             ] {
-                self.seen.add(name, blocks.iter().map(|b| f64::from(b.tokens)).sum());
+                // A sum of nothing is −0.
+                self.seen.add(name, blocks.iter().map(|b| f64::from(b.tokens)).fold(0.0, |sum, n| sum + n));
             }
         }
     }

@@ -8,6 +8,7 @@ mod compile_properties;
 mod compile_recordings;
 mod folded;
 mod gate;
+mod generate;
 mod generate_published;
 mod hostile_input;
 mod hostile_traces;

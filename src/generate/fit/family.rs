@@ -9,8 +9,10 @@ use crate::stats::ks_distance;
 /// Units whose values are whole numbers.
 pub const WHOLE_UNITS: [&str; 5] = ["turns", "requests", "calls", "tokens", "utf16"];
 
-/// A single value of at least this share stands for itself.
+/// A single value of at least this share stands for itself,
 const ATOM_SHARE: f64 = 0.1;
+/// if it was seen this often.
+const ATOM_VALUES: usize = 3;
 /// A more complex family must come closer by this much.
 const WORTH: f64 = 0.01;
 /// Most single values in front of a geometric tail.
@@ -71,7 +73,7 @@ fn geometric_tail(sorted: &[f64]) -> Option<Vec<Term>> {
     let mut left = sorted;
     while let Some(first) = left.first().copied().filter(|_| terms.len() < MAX_ATOMS) {
         let end = left.partition_point(|v| *v <= first);
-        if count(end) / n < ATOM_SHARE / 10.0 {
+        if end < ATOM_VALUES || count(end) / n < ATOM_SHARE / 10.0 {
             break;
         }
         terms.push(term(rounded(count(end) / n), Core::Constant(first)));
@@ -94,7 +96,7 @@ fn log_normals(sorted: &[f64], components: usize) -> Vec<Term> {
     let least = sorted[0];
     let end = sorted.partition_point(|v| *v <= least);
     let share = count(end) / count(sorted.len());
-    let has_atom = share >= ATOM_SHARE;
+    let has_atom = share >= ATOM_SHARE && end >= ATOM_VALUES;
     let (offset, rest) = if has_atom { (least, &sorted[end..]) } else { (0.0, sorted) };
     let logs: Vec<f64> = rest.iter().map(|v| v - offset).filter(|v| *v > 0.0).map(libm::log).collect();
     let mut terms = Vec::new();
