@@ -11,10 +11,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rand::rngs::Xoshiro256PlusPlus;
-
 use super::sample;
 use crate::error::Error;
+use crate::seed::Stream;
 
 /// What a parameter's values are drawn from. [`fmt::Display`] writes what [`FromStr`] reads.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +47,7 @@ pub(super) enum Core {
 }
 
 impl Core {
-    fn draw(self, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    fn draw(self, rng: &mut Stream) -> f64 {
         match self {
             Core::Constant(value) => value,
             Core::LogNormal { mu, sigma } => sample::log_normal(rng, mu, sigma),
@@ -92,7 +91,7 @@ impl Dist {
     }
 
     /// The value of draw `nth`, from 0.
-    pub fn draw(&self, rng: &mut Xoshiro256PlusPlus, nth: usize) -> f64 {
+    pub fn draw(&self, rng: &mut Stream, nth: usize) -> f64 {
         let value = match &self.form {
             Form::Cycle(values) => values[nth % values.len()],
             Form::Mixture(terms) => {
@@ -105,7 +104,7 @@ impl Dist {
 }
 
 /// One of the terms, by weight. A single one takes no draw.
-fn pick<'t>(terms: &'t [Term], rng: &mut Xoshiro256PlusPlus) -> &'t Term {
+fn pick<'t>(terms: &'t [Term], rng: &mut Stream) -> &'t Term {
     let last = &terms[terms.len() - 1];
     if terms.len() == 1 {
         return last;

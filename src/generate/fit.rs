@@ -15,14 +15,12 @@ use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::dist::{Core, Term};
-use super::observe::Observations;
-use super::{Dist, Parameter, Profile};
+use super::observe::{Observations, REQUESTS, SESSION_TOKENS};
+use super::{Dist, Parameter, Profile, family};
 use crate::error::{Error, Result};
 use crate::seed;
 use crate::session::Session;
 use crate::stats::{ks_distance, quantile};
-
-mod family;
 
 /// Quantiles of a report.
 pub const QUANTILES: [f64; 6] = [0.10, 0.25, 0.50, 0.75, 0.90, 0.99];
@@ -104,21 +102,61 @@ pub fn fit(sessions: &[&Session], base: &Profile, holdout_millionths: u64, root_
     if !seen.tools.is_empty() {
         profile.tools = tool_weights(&seen.tools);
     }
-    let mut rows = Vec::new();
     for param in &mut profile.params {
-        let Some(values) = seen.values.get(param.name.as_str()) else {
-            never_seen(param);
-            continue;
-        };
-        if NOT_FITTED.contains(&param.name.as_str()) {
-            continue;
+        let name = param.name.as_str();
+        match seen.values.get(name) {
+            _ if NOT_FITTED.contains(&name) => {}
+            Some(values) => param.value = family::fit(values, param.range, is_chance(param)),
+            // Of these, nothing seen means that there was none.
+            None if ["compact_above_tokens", "injected_tokens"].contains(&name) => {
+                param.value = Dist::constant(0.0);
+            }
+            None => {}
         }
-        param.value = family::fit(values, param.range, param.name.ends_with("_chance"));
-        let others = compared.values.get(param.name.as_str()).map_or(&[][..], Vec::as_slice);
-        rows.push(row(param, values.len(), others, root_seed));
     }
-    rows.extend(whole_sessions(&profile, &seen, &compared, root_seed));
+    let mut rows = rows(&profile, &compared, root_seed);
+    for row in &mut rows {
+        row.training_values = seen.of_name(&row.name).len();
+    }
     Ok(Fitted { profile, training_sessions: seen.sessions, held_out_sessions: held_out.len(), rows })
+}
+
+/// How well a profile describes sessions: a row for each parameter that is seen in them, then those on whole sessions.
+pub fn compare(profile: &Profile, sessions: &[&Session], root_seed: u64) -> Vec<FitRow> {
+    rows(profile, &Observations::of(sessions.iter().copied()), root_seed)
+}
+
+fn rows(profile: &Profile, seen: &Observations, root_seed: u64) -> Vec<FitRow> {
+    let is_compared = |param: &&Parameter| {
+        !NOT_FITTED.contains(&param.name.as_str()) && !seen.of_name(&param.name).is_empty()
+    };
+    let mut rows: Vec<FitRow> = profile
+        .params
+        .iter()
+        .filter(is_compared)
+        .map(|param| {
+            let draws = match param.value.fixed_values().as_deref() {
+                Some([chance]) if is_chance(param) => outcomes(*chance),
+                _ => drawn(param, root_seed),
+            };
+            FitRow {
+                distribution: param.value.to_string(),
+                ..row(&param.name, &param.unit, seen.of_name(&param.name), draws)
+            }
+        })
+        .collect();
+    // Sums over sessions, which no parameter states: what the independence of draws costs.
+    let made: Vec<Session> = (0..CHECK_SESSIONS).map(|i| super::session(profile, root_seed, i)).collect();
+    let made = Observations::of(&made);
+    for (name, unit) in [(REQUESTS, "requests"), (SESSION_TOKENS, "tokens")] {
+        rows.push(row(name, unit, seen.of_name(name), made.of_name(name).to_vec()));
+    }
+    rows
+}
+
+/// A chance is seen as 0s and 1s.
+fn is_chance(param: &Parameter) -> bool {
+    param.name.ends_with("_chance")
 }
 
 /// Held-out sessions and the others. There is one of each kind as soon as there are two sessions.
@@ -130,13 +168,6 @@ fn split<'s>(sessions: &[&'s Session], millionths: u64) -> (Vec<&'s Session>, Ve
     let count = by_share.clamp(least, sorted.len().saturating_sub(1).max(least));
     let training = sorted.split_off(count);
     (sorted, training)
-}
-
-/// Of these, nothing seen means that there was none.
-fn never_seen(param: &mut Parameter) {
-    if ["compact_above_tokens", "injected_tokens"].contains(&param.name.as_str()) {
-        param.value = Dist::constant(0.0);
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of calls are far below 2^53")]
@@ -159,24 +190,13 @@ fn drawn(param: &Parameter, root_seed: u64) -> Vec<f64> {
     (0..DRAWS).map(one).collect()
 }
 
-fn row(param: &Parameter, training_values: usize, held_out: &[f64], root_seed: u64) -> FitRow {
-    let draws = match (param.name.ends_with("_chance"), param.value.fixed_values()) {
-        (true, Some(chance)) => outcomes(chance.first().copied().unwrap_or(0.0)),
-        _ => drawn(param, root_seed),
-    };
-    let mut row = compare(&param.name, &param.unit, held_out, draws);
-    row.distribution = param.value.to_string();
-    row.training_values = training_values;
-    row
-}
-
 /// What a chance comes to in [`DRAWS`] tries.
 #[expect(clippy::cast_precision_loss, reason = "a small number")]
 fn outcomes(chance: f64) -> Vec<f64> {
     (0..DRAWS).map(|i| if (i as f64 + 0.5) / (DRAWS as f64) < chance { 1.0 } else { 0.0 }).collect()
 }
 
-fn compare(name: &str, unit: &str, recorded: &[f64], mut fitted: Vec<f64>) -> FitRow {
+fn row(name: &str, unit: &str, recorded: &[f64], mut fitted: Vec<f64>) -> FitRow {
     let mut recorded = recorded.to_vec();
     recorded.sort_by(f64::total_cmp);
     fitted.sort_by(f64::total_cmp);
@@ -189,31 +209,6 @@ fn compare(name: &str, unit: &str, recorded: &[f64], mut fitted: Vec<f64>) -> Fi
         quantiles: QUANTILES.iter().map(|q| (quantile(&recorded, *q), quantile(&fitted, *q))).collect(),
         ks: ks_distance(&recorded, &fitted),
     }
-}
-
-/// Sums over sessions, which no parameter states: what the independence of draws costs.
-fn whole_sessions(
-    profile: &Profile,
-    training: &Observations,
-    compared: &Observations,
-    root_seed: u64,
-) -> Vec<FitRow> {
-    let made: Vec<Session> = (0..CHECK_SESSIONS).map(|i| super::session(profile, root_seed, i)).collect();
-    let made = Observations::of(&made);
-    let row = |name, unit, training: &[f64], recorded: &[f64], made| FitRow {
-        training_values: training.len(),
-        ..compare(name, unit, recorded, made)
-    };
-    vec![
-        row("requests", "requests", &training.requests, &compared.requests, made.requests),
-        row(
-            "session_tokens",
-            "tokens",
-            &training.session_tokens,
-            &compared.session_tokens,
-            made.session_tokens,
-        ),
-    ]
 }
 
 impl Fitted {
@@ -238,9 +233,6 @@ impl Fitted {
 }
 
 /// A term without offset.
-fn term(weight: f64, core: Core) -> Term {
+pub(super) fn term(weight: f64, core: Core) -> Term {
     Term { weight, offset: 0.0, core }
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,15 +8,17 @@
 //! [`ConstantGrowth`] needs no profile: what closed forms and benchmarks are checked on.
 
 mod dist;
+mod family;
 pub mod fit;
 mod growth;
 mod observe;
 mod profile;
 mod sample;
 mod session;
+mod write;
 
 pub use dist::Dist;
 pub use growth::ConstantGrowth;
 pub use observe::Observations;
 pub use profile::{Parameter, Profile, profile_names};
-pub use session::{MAX_STEPS, session, session_id};
+pub use session::{MAX_STEPS, START_MS, session, session_id};

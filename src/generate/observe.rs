@@ -7,6 +7,11 @@ use std::ops::Range;
 
 use crate::session::{BlockKind, EventKind, Flags, Session, Step};
 
+/// Requests of each session: no parameter, but what a profile is checked on.
+pub const REQUESTS: &str = "requests";
+/// Tokens of each session's conversation: as [`REQUESTS`].
+pub const SESSION_TOKENS: &str = "session_tokens";
+
 /// Shorter texts say little about characters per token.
 const DENSITY_MIN_TOKENS: u32 = 20;
 
@@ -21,10 +26,6 @@ pub struct Observations {
     pub tools: BTreeMap<String, u64>,
     /// Sessions by model.
     pub models: BTreeMap<String, u64>,
-    /// Requests of each session; no parameter, but what a fitted profile is checked on.
-    pub requests: Vec<f64>,
-    /// Tokens of each session's conversation; as `requests`.
-    pub session_tokens: Vec<f64>,
 }
 
 impl Observations {
@@ -35,6 +36,11 @@ impl Observations {
             Observer { session, seen: &mut seen, earlier_calls: BTreeSet::new() }.observe();
         }
         seen
+    }
+
+    /// Values of a parameter, [`REQUESTS`] or [`SESSION_TOKENS`].
+    pub fn of_name(&self, name: &str) -> &[f64] {
+        self.values.get(name).map_or(&[], Vec::as_slice)
     }
 
     fn add(&mut self, name: &'static str, value: f64) {
@@ -69,8 +75,8 @@ impl Observer<'_> {
         let own = |i: &usize| !session.blocks.flags[*i].has(Flags::COMPACTION);
         let tokens: u64 =
             (0..session.blocks.len()).filter(own).map(|i| u64::from(session.blocks.tokens[i])).sum();
-        self.seen.requests.push(session.steps.len() as f64);
-        self.seen.session_tokens.push(tokens as f64);
+        self.seen.add(REQUESTS, session.steps.len() as f64);
+        self.seen.add(SESSION_TOKENS, tokens as f64);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "numbers of requests are far below 2^53")]

@@ -1,35 +1,34 @@
 //! Draws from distributions, the same to the last bit on every machine: the four operations and `floor` are exact
 //! everywhere, and `exp`, `log` and `cos` are those of `libm`, never the platform's.
 
-use rand::Rng;
-use rand::rngs::Xoshiro256PlusPlus;
+use crate::seed::{self, Stream};
 
 /// Between 0 and 1, never either: the middle of one of 2^52 equal cells.
-pub fn unit(rng: &mut Xoshiro256PlusPlus) -> f64 {
+pub fn unit(rng: &mut Stream) -> f64 {
     const CELLS: f64 = 4_503_599_627_370_496.0;
     #[expect(clippy::cast_precision_loss, reason = "52 bits fit")]
-    let cell = (rng.next_u64() >> 12) as f64;
+    let cell = (seed::bits(rng) >> 12) as f64;
     (cell + 0.5) / CELLS
 }
 
 /// Standard normal, by the cosine half of Box and Muller's transform.
-pub fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
+pub fn normal(rng: &mut Stream) -> f64 {
     let radius = (-2.0 * libm::log(unit(rng))).sqrt();
     radius * libm::cos(std::f64::consts::TAU * unit(rng))
 }
 
 /// e to the power of a normal draw with mean `mu` and deviation `sigma`.
-pub fn log_normal(rng: &mut Xoshiro256PlusPlus, mu: f64, sigma: f64) -> f64 {
+pub fn log_normal(rng: &mut Stream, mu: f64, sigma: f64) -> f64 {
     libm::exp(mu + sigma * normal(rng))
 }
 
 /// Evenly between `low` and `high`.
-pub fn uniform(rng: &mut Xoshiro256PlusPlus, low: f64, high: f64) -> f64 {
+pub fn uniform(rng: &mut Stream, low: f64, high: f64) -> f64 {
     low + (high - low) * unit(rng)
 }
 
 /// Failures before the first success, each try succeeding with probability `p`.
-pub fn geometric(rng: &mut Xoshiro256PlusPlus, p: f64) -> f64 {
+pub fn geometric(rng: &mut Stream, p: f64) -> f64 {
     let draw = unit(rng);
     if p >= 1.0 { 0.0 } else { (libm::log(draw) / libm::log(1.0 - p)).floor() }
 }
@@ -37,11 +36,10 @@ pub fn geometric(rng: &mut Xoshiro256PlusPlus, p: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed;
 
     const N: usize = 40_000;
 
-    fn draws(purpose: &str, mut one: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> Vec<f64> {
+    fn draws(purpose: &str, mut one: impl FnMut(&mut Stream) -> f64) -> Vec<f64> {
         let mut rng = seed::stream(0, purpose, &[]);
         (0..N).map(|_| one(&mut rng)).collect()
     }
@@ -53,7 +51,7 @@ mod tests {
     /// What every machine must draw, bit for bit.
     #[test]
     fn golden_values() {
-        let bits = |purpose: &str, one: fn(&mut Xoshiro256PlusPlus) -> f64| -> [u64; 3] {
+        let bits = |purpose: &str, one: fn(&mut Stream) -> f64| -> [u64; 3] {
             let mut rng = seed::stream(20_261_130, purpose, &[1, 2]);
             std::array::from_fn(|_| one(&mut rng).to_bits())
         };

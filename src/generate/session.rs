@@ -11,30 +11,26 @@
 //! - Nothing happens but turns and compactions: no change of tools, system prompt or model, no rewind, no resume.
 //! - No usage is recorded, since no provider was asked.
 
-mod write;
-
 use std::ops::Range;
 
-use rand::rngs::Xoshiro256PlusPlus;
-
+use super::write::{self, Writer};
 use super::{Dist, Profile, sample};
-use crate::seed;
+use crate::seed::{self, Stream};
 use crate::session::{Block, BlockKind, EventKind, Facts, Flags, ResultParts, Session, Step};
 use crate::tokens::apportion;
-use write::Writer;
 
 /// A session ends at this many requests, whatever is drawn.
 pub const MAX_STEPS: usize = 100_000;
 
-/// 2026-01-05 00:00 UTC, a Monday.
-const EPOCH_MS: i64 = 1_767_571_200_000;
+/// Time that `start_s` counts from: 2026-01-05 00:00 UTC, a Monday.
+pub const START_MS: i64 = 1_767_571_200_000;
 
 /// Draws of one parameter in one session.
 #[derive(Debug)]
 struct Sampler<'p> {
     dist: &'p Dist,
     range: (f64, f64),
-    rng: Xoshiro256PlusPlus,
+    rng: Stream,
     drawn: usize,
 }
 
@@ -152,7 +148,7 @@ struct Open {
 
 struct Generator<'p> {
     draws: Samplers<'p>,
-    tool_rng: Xoshiro256PlusPlus,
+    tool_rng: Stream,
     weights: Vec<f64>,
     writer: Writer,
     growth: f64,
@@ -167,7 +163,7 @@ struct Generator<'p> {
 
 impl Generator<'_> {
     fn run(&mut self) {
-        let mut ended_ms = EPOCH_MS + self.draws.start_s.ms();
+        let mut ended_ms = START_MS + self.draws.start_s.ms();
         for turn in 0..self.draws.turns.count() {
             let further = self.draws.steps_per_turn.count();
             for step in 0..=further {
@@ -449,6 +445,3 @@ impl Generator<'_> {
         block
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,6 @@
 //! The simplest family of distributions that comes close to what was seen.
 
-use super::term;
+use super::fit::term;
 use crate::generate::Dist;
 use crate::generate::dist::{Core, Term};
 use crate::seed;

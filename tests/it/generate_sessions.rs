@@ -1,9 +1,8 @@
 //! What every generated session must be.
 
-use super::*;
-use crate::generate::profile_names;
-use crate::session::compile::RecordedCompactions;
-use crate::session::trace;
+use ctxsim::generate::{MAX_STEPS, Profile, START_MS, profile_names, session};
+use ctxsim::session::compile::RecordedCompactions;
+use ctxsim::session::{BlockKind, EventKind, Flags, Session, trace};
 
 fn profile(name: &str, set: &[(&str, &str)]) -> Profile {
     let mut profile = Profile::load(name).expect("built in");
@@ -92,7 +91,7 @@ fn one_call_has_what_the_parameters_say() {
         (1_000, 11, 1_110, 1_100, 950)
     );
     assert_eq!(session.blocks.message[..9], [0, 1, 1, 1, 1, 2, 3, 4, 4]);
-    let starts: Vec<i64> = session.steps.iter().filter_map(|s| s.start_ms).map(|ms| ms - EPOCH_MS).collect();
+    let starts: Vec<i64> = session.steps.iter().filter_map(|s| s.start_ms).map(|ms| ms - START_MS).collect();
     assert_eq!(starts, [0, 3_500, 65_500, 69_000]);
 }
 

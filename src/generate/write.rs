@@ -36,8 +36,7 @@ impl Writer {
             0 => Vec::new(),
             _ => vec![PrefixBlock { hash: seed::derive(0, what, &[u64::from(tokens)]), tokens }],
         };
-        let tool =
-            |(name, _): &(String, f64)| Tool { name: name.clone(), role: Role::of("claude-code", name) };
+        let tool = |(name, _): &(String, f64)| Tool { name: name.clone(), role: Role::of_any(name) };
         let session = Session {
             id,
             parent: None,

@@ -1,7 +1,8 @@
 //! A profile comes back from its own sessions.
 
-use super::*;
-use crate::generate::session;
+use ctxsim::generate::fit::{Fitted, compare, fit};
+use ctxsim::generate::{Profile, session};
+use ctxsim::session::Session;
 
 fn sessions(name: &str, n: u64, set: &[(&str, &str)]) -> (Profile, Vec<Session>) {
     let mut profile = Profile::load(name).expect("built in");
@@ -54,12 +55,8 @@ fn another_profile_is_told_apart() {
     let (_, coding) = sessions("interactive-coding", 60, &[("turns", "2")]);
     let (_, thinking) = sessions("thinking-heavy", 60, &[("turns", "2")]);
     let of_coding = fitted(&coding, 300_000);
-    let seen = Observations::of(&thinking);
-    let params = &of_coding.profile.params;
-    let far = |name: &str| {
-        let param = params.iter().find(|p| p.name == name).expect("listed");
-        row(param, 1, &seen.values[name], 0).ks.expect("compared")
-    };
+    let rows = compare(&of_coding.profile, &thinking.iter().collect::<Vec<_>>(), 0);
+    let far = |name: &str| rows.iter().find(|row| row.name == name).and_then(|row| row.ks).expect("compared");
     assert!(far("output_tokens") > 0.4 && far("thinking_chance") > 0.4 && far("generation_s") > 0.4);
     assert!(far("result_tokens") < 0.1);
 }
