@@ -43,7 +43,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "N", help_heading = "Generate")]
     pub sessions: Option<u64>,
     /// Set a parameter of the profile
-    #[arg(long, value_name = "KEY=VALUE", help_heading = "Generate")]
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "fit", help_heading = "Generate")]
     pub set: Vec<String>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Generate")]

@@ -167,7 +167,7 @@ fn document(
         "format_version": FORMAT_VERSION,
         "recipe": {
             "ctxsim": env!("CARGO_PKG_VERSION"), "command": "generate --fit", "seed": args.seed, "profile": base.name,
-            "set": args.set, "holdout_millionths": args.holdout, "tokens": args.session.tokens,
+            "holdout_millionths": args.holdout, "tokens": args.session.tokens,
         },
         "skipped": skipped,
         "training_sessions": fitted.training_sessions,

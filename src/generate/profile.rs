@@ -290,6 +290,9 @@ impl Profile {
         }
         for param in &self.params {
             let (low, high) = param.range;
+            if !low.is_finite() || !high.is_finite() || low < 0.0 || low > high {
+                return Err(format!("`{}`: its range is [LOW, HIGH], from 0 on", param.name));
+            }
             let values = param.value.fixed_values().unwrap_or_default();
             if let Some(value) = values.iter().find(|v| !(low..=high).contains(*v)) {
                 return Err(format!("`{}` = {value} is out of range: {low} to {high}", param.name));
@@ -357,6 +360,10 @@ mod tests {
         );
         assert!(
             error(&format!("{head}turns = {{ defalt = 1 }}")).contains("parameter `turns`: unknown field")
+        );
+        let range = |range: &str| error(&format!("{head}turns = {{ default = 1, range = {range} }}"));
+        assert!(
+            ["[nan, 3]", "[1, inf]", "[-1, 1]", "[3, 1]"].iter().all(|r| range(r).contains("its range is"))
         );
         assert!(error("name = \"x\"\nsummary = \"y\"\n").contains("`turns` is missing"));
         assert!(error("format_version = 2\nname = \"x\"\nsummary = \"y\"\n").contains("newer than 1"));

@@ -22,6 +22,12 @@ use crate::tokens::apportion;
 /// A session ends at this many requests, whatever is drawn.
 pub const MAX_STEPS: usize = 100_000;
 
+/// Calls of an answer, whatever is drawn.
+const MAX_CALLS: u32 = 10_000;
+
+/// Ten days: so many for every request of the longest session still end before the year 9999.
+const MAX_WAIT_MS: u32 = 864_000_000;
+
 /// Time that `start_s` counts from: 2026-01-05 00:00 UTC, a Monday.
 pub const START_MS: i64 = 1_767_571_200_000;
 
@@ -54,9 +60,8 @@ impl<'p> Sampler<'p> {
     }
 
     /// Seconds as milliseconds.
-    #[expect(clippy::cast_possible_truncation, reason = "ranges of times end far below")]
     fn ms(&mut self) -> i64 {
-        (self.value() * 1_000.0 + 0.5).floor() as i64
+        i64::from(whole(self.value() * 1_000.0).min(MAX_WAIT_MS))
     }
 
     fn happens(&mut self) -> bool {
@@ -376,7 +381,7 @@ impl Generator<'_> {
             let block = self.text(BlockKind::AssistantText, text);
             self.writer.push_new(block);
         }
-        let calls = self.draws.calls_per_step.count().max(1);
+        let calls = self.draws.calls_per_step.count().clamp(1, MAX_CALLS);
         for tokens in apportion(u64::from(visible - text), &vec![1; calls as usize]) {
             let repeats = self.repeated();
             let mut block = match repeats {

@@ -232,6 +232,24 @@ fn a_fit_writes_a_profile_that_makes_such_sessions() {
     assert!(table.contains("output_tokens") && table.contains("KS"), "{table}");
 }
 
+/// Recordings of several agents: what a third of them show is what a fit to the others says.
+#[test]
+fn a_fit_to_committed_recordings_holds_on_others() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/validate");
+    let recordings = recordings.to_string_lossy();
+    let report = json(&support::run(dir.path(), ["generate", "--fit", &recordings, "--format", "json"]), 0);
+    assert!(report["held_out_sessions"].as_u64() >= Some(10));
+    let parameters = report["parameters"].as_array().expect("parameters");
+    for (name, most) in
+        [("output_tokens", 0.1), ("result_tokens", 0.15), ("steps_per_turn", 0.15), ("calls_per_step", 0.05)]
+    {
+        let row = parameters.iter().find(|p| p["name"] == name).expect("a row");
+        assert!(row["held_out_values"].as_u64() > Some(100));
+        assert!(row["ks"].as_f64().is_some_and(|ks| ks <= most), "{name}: {}", row["ks"]);
+    }
+}
+
 #[test]
 fn lists_and_mistakes() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -121,3 +121,21 @@ fn the_hit_rate_by_expiry_is_that_of_the_published_curve() {
         }
     }
 }
+
+/// The published row per session is not what the profile was fitted to, and so a check of it: mean 73.6 tool-initiated
+/// requests, p90 135, p99 1,107.
+#[test]
+fn whole_sessions_are_about_as_long_as_published() {
+    let profile = Profile::load("interactive-coding").expect("built in");
+    let mut lengths: Vec<usize> = (0..4_000)
+        .map(|index| session(&profile, 0, index).steps.iter().filter(|step| !step.human_turn).count())
+        .collect();
+    lengths.sort_unstable();
+    let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
+    let (p90, p99) = (lengths[3_600], lengths[3_960]);
+    println!(
+        "tool-initiated requests of a session: mean {mean:.1}, p50 {}, p90 {p90}, p99 {p99}",
+        lengths[2_000]
+    );
+    assert!((50.0..95.0).contains(&mean) && (100..180).contains(&p90) && (700..1_600).contains(&p99));
+}
