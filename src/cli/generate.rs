@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ctxsim::generate::{Profile, profile_names, session, session_id};
+use ctxsim::policy::{Param, ParamValue, PolicySpec};
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::grid::{Grid, counted};
 use ctxsim::report::json;
@@ -25,9 +26,18 @@ pub const EXAMPLES: &str = "Examples:
 
 A parameter's value is a number or a distribution: ln(MU, SIGMA), uniform(LOW, HIGH), geometric(P), cycle(A, B, ...), \
 OFFSET + one of these, or a mixture WEIGHT: VALUE | WEIGHT: VALUE, cut off by `in LOW..HIGH`. `--list` shows the \
-profiles, `--list --profile NAME` the parameters of one. The same profile, seed and number give the same bytes on every \
+profiles, `--list --profile NAME` the parameters of one. --against makes sessions for the edges of a policy's thresholds. The same profile, seed and number give the same bytes on every \
 machine, and the first sessions are the same however many there are. --fit compares the fitted profile with recordings \
 that it was not fitted to; -o writes it as fitted.toml, which --profile takes.";
+
+/// Profile of `--against` without another.
+const AGAINST: &str = "adversarial-thresholds";
+
+/// A client that does not count tokens takes so many characters for one.
+const UTF16_PER_TOKEN: i64 = 4;
+
+/// Larger sizes are windows, not results.
+const MAX_AIMED_UTF16: i64 = 2_000_000;
 
 /// Profile whose parameters stay where a fit sees nothing of them.
 const FIT_FROM: &str = "interactive-coding";
@@ -45,6 +55,9 @@ pub struct GenerateArgs {
     /// Set a parameter of the profile
     #[arg(long, value_name = "KEY=VALUE", conflicts_with = "fit", help_heading = "Generate")]
     pub set: Vec<String>,
+    /// Results one character below, at and above every size that this policy's parameters name
+    #[arg(long, value_name = "POLICY", conflicts_with = "fit", help_heading = "Generate")]
+    pub against: Option<String>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Generate")]
     pub seed: u64,
@@ -75,7 +88,11 @@ pub fn run(args: &GenerateArgs, terminal: &Terminal) -> Outcome {
     if args.sessions.is_some_and(|n| n == 0 || n > MAX_SESSIONS) {
         return Err(Failure::new(exit::USAGE, format!("--sessions is a number from 1 to {MAX_SESSIONS}")));
     }
-    let profile = args.profile.as_deref().map(|name| resolve(name, &args.set)).transpose()?;
+    let name = args.profile.as_deref().or(args.against.as_ref().map(|_| AGAINST));
+    let mut profile = name.map(|name| resolve(name, &args.set)).transpose()?;
+    if let (Some(policy), Some(profile)) = (&args.against, &mut profile) {
+        aim(profile, policy)?;
+    }
     if args.list {
         return list(profile.as_ref(), args.output.format, terminal);
     }
@@ -108,6 +125,31 @@ fn resolve(name: &str, set: &[String]) -> Result<Profile, Failure> {
         profile.set(key.trim(), value.trim())?;
     }
     Ok(profile)
+}
+
+/// Makes every result of a size at which the policy may decide the other way.
+fn aim(profile: &mut Profile, policy: &str) -> Result<(), Failure> {
+    let config = policy.parse::<PolicySpec>()?.load(&[], &[])?;
+    let size = |param: &Param| {
+        let factor = match param.unit.as_str() {
+            "utf16" | "bytes" => 1,
+            "tokens" => UTF16_PER_TOKEN,
+            _ => return None,
+        };
+        match config.set.get(&param.name).unwrap_or(&param.default) {
+            ParamValue::Int(n) => n.checked_mul(factor).filter(|n| (2..=MAX_AIMED_UTF16).contains(n)),
+            _ => None,
+        }
+    };
+    let sizes: BTreeSet<i64> =
+        config.preset.params.iter().filter_map(size).flat_map(|n| n - 1..=n + 1).collect();
+    if sizes.is_empty() {
+        let message =
+            format!("--against {policy}: no parameter of it is a size, so there is nothing to aim at");
+        return Err(Failure::new(exit::USAGE, message));
+    }
+    let list: Vec<String> = sizes.iter().map(i64::to_string).collect();
+    Ok(profile.set("result_utf16", &format!("cycle({})", list.join(", ")))?)
 }
 
 /// Writes the traces of a profile, and the profile itself, which makes them again.

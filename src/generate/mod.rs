@@ -19,6 +19,5 @@ mod write;
 
 pub use dist::Dist;
 pub use growth::ConstantGrowth;
-pub use observe::Observations;
 pub use profile::{Parameter, Profile, profile_names};
 pub use session::{MAX_STEPS, START_MS, session, session_id};

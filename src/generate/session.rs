@@ -361,9 +361,11 @@ impl Generator<'_> {
         }
         self.writer.end_message();
         let end = self.writer.len();
-        let written: u32 = self.writer.session.blocks.tokens[start as usize..end as usize].iter().sum();
-        self.conversation_tokens += u64::from(written);
-        (start..end, written)
+        let blocks = &self.writer.session.blocks.tokens[start as usize..end as usize];
+        // Not `total`: a repeated call has the length that it had before.
+        let written = blocks.iter().map(|tokens| u64::from(*tokens)).sum();
+        self.conversation_tokens += written;
+        (start..end, u32::try_from(written).unwrap_or(u32::MAX))
     }
 
     fn thinking(&mut self, tokens: u32) {

@@ -181,6 +181,22 @@ fn the_same_command_writes_the_same_bytes_however_it_is_split() {
 }
 
 #[test]
+fn sessions_against_a_policy_have_results_at_each_of_its_sizes() {
+    let dir = tempfile::tempdir().expect("a folder");
+    generate(dir.path(), "--against arcturn:offloadLimits.maxChars=20000 --sessions 1 -o edges");
+    let (name, bytes) = traces(&dir.path().join("edges")).remove(0);
+    let session = trace::read(&bytes[..], Path::new(&name)).expect("a trace");
+    let results = results_utf16(&session);
+    // Its limit, its least stub, its pass; four characters for a token of its kept tail.
+    for size in [20_000, 1_000, 50_000, 4 * 20_000] {
+        assert!([size - 1, size, size + 1].iter().all(|n| results.contains(n)), "{size}");
+    }
+    assert!(!results.contains(&16_000));
+    let refused = support::run(dir.path(), "generate --against none --sessions 1 -o x".split(' '));
+    assert!(code(&refused) == 2 && stderr(&refused).contains("nothing to aim at"), "{}", stderr(&refused));
+}
+
+#[test]
 fn generated_sessions_are_input_like_any_other() {
     let dir = tempfile::tempdir().expect("a folder");
     generate(dir.path(), "--profile chat --sessions 3 --set turns=4 --set user_tokens=500 -o chats");

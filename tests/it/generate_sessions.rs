@@ -150,6 +150,25 @@ fn repeated_calls_are_the_same_content_again() {
 }
 
 #[test]
+fn both_ends_of_every_range_make_sessions() {
+    let base =
+        profile("interactive-coding", &[("turns", "2"), ("steps_per_turn", "2"), ("calls_per_step", "3")]);
+    let few = ["turns", "steps_per_turn", "calls_per_step"];
+    let mut all_high = base.clone();
+    for param in base.params.iter().filter(|p| !few.contains(&p.name.as_str())) {
+        for end in [param.range.0, param.range.1] {
+            let mut one = base.clone();
+            one.set(&param.name, &end.to_string()).expect("in range");
+            let made = session(&one, 0, 0);
+            let again = trace::read(&written(&made)[..], std::path::Path::new("x")).expect("a trace");
+            assert_eq!((again.steps.len(), &again), (6, &made), "{} = {end}", param.name);
+        }
+        all_high.set(&param.name, &param.range.1.to_string()).expect("in range");
+    }
+    assert_eq!(session(&all_high, 0, 0).steps.len(), 6);
+}
+
+#[test]
 fn no_draw_makes_a_session_without_end() {
     let set = [("turns", "10000"), ("steps_per_turn", "100"), ("result_tokens", "1"), ("output_tokens", "1")];
     assert_eq!(session(&profile("interactive-coding", &set), 0, 0).steps.len(), MAX_STEPS);
