@@ -119,6 +119,7 @@ pub fn session(profile: &Profile, root_seed: u64, index: u64) -> Session {
         growth: draws.growth_scale.value(),
         compact_above_tokens: u64::from(draws.compact_above_tokens.count()),
         tool_rng: seed::stream(root_seed, "generate/tools", &[index]),
+        share_rng: seed::stream(root_seed, "generate/shares", &[index]),
         writer: Writer::new(
             profile,
             session_id(profile, root_seed, index),
@@ -154,6 +155,8 @@ struct Open {
 struct Generator<'p> {
     draws: Samplers<'p>,
     tool_rng: Stream,
+    /// How results share their tokens.
+    share_rng: Stream,
     weights: Vec<f64>,
     writer: Writer,
     growth: f64,
@@ -314,7 +317,7 @@ impl Generator<'_> {
         }
         let tokens = self.draws.result_tokens.value();
         let total = u64::from(self.scaled(tokens));
-        let rng = &mut self.draws.result_tokens.rng;
+        let rng = &mut self.share_rng;
         let weights: Vec<u64> = match fresh {
             1 => vec![1],
             _ => (0..fresh).map(|_| u64::from(whole(-1_000.0 * libm::log(sample::unit(rng)))) + 1).collect(),
@@ -363,7 +366,7 @@ impl Generator<'_> {
         let end = self.writer.len();
         let blocks = &self.writer.session.blocks.tokens[start as usize..end as usize];
         // Not `total`: a repeated call has the length that it had before.
-        let written = blocks.iter().map(|tokens| u64::from(*tokens)).sum();
+        let written: u64 = blocks.iter().map(|tokens| u64::from(*tokens)).sum();
         self.conversation_tokens += written;
         (start..end, u32::try_from(written).unwrap_or(u32::MAX))
     }
