@@ -22,7 +22,7 @@ fn main() -> anyhow::Result<()> {
     for recording in recordings {
         let session: Session = match recording {
             Recording::Transcript(transcript) => compile(&transcript, &CompileOptions::default()),
-            Recording::Session(session) => *session,
+            Recording::Session(session) | Recording::Hashed { session, .. } => *session,
         };
         // As it would have been without the recording's own compactions, in the model's own tokens.
         let session = session.view(RecordedCompactions::Undo);

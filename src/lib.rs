@@ -3,6 +3,7 @@
 //!
 //! Data flows one way: bytes → [`ingest`] → [`transcript`] → [`session`] → [`sim`] → [`report`].
 
+pub mod audit;
 pub mod cause;
 pub mod config;
 pub mod error;

@@ -80,6 +80,9 @@ violations. A missing cell, or a run that now stops early, always fails.")]
 Files are those of a run without --shard, but for pictures. Missing or doubled shards and cells, interrupted runs, and mixed \
 versions or recipes are refused.")]
     Join(JoinArgs),
+    /// Explain the recorded cache misses, in tokens and dollars, without any policy
+    #[command(after_help = super::audit::EXAMPLES)]
+    Audit(Box<super::audit::AuditArgs>),
     /// Write content-free traces of recordings: sizes and hashes, no text
     #[command(after_help = "Examples:
   ctxsim trace ~/.claude/projects/api -o traces

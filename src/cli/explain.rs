@@ -119,6 +119,19 @@ fn words(event: &SimEventKind) -> String {
         SimEventKind::Pass { elided_count, chars_saved, .. } => {
             format!("pass: {elided_count} results, {chars_saved} chars")
         }
+        SimEventKind::Truncate { tool, chars, kept_chars, .. } => {
+            format!("cut {tool} from {chars} to {kept_chars} chars")
+        }
+        SimEventKind::Reclaimed { tokens_before, tokens_after, .. } => {
+            format!("reclaimed stale tool output, {tokens_before} to {tokens_after} tokens")
+        }
+        SimEventKind::Dropped { messages, tokens_after, .. } => {
+            format!("left out {messages} messages, {tokens_after} tokens stay")
+        }
+        SimEventKind::CompactionProgress { summary_tokens, .. } => {
+            format!("the summary has {summary_tokens} tokens")
+        }
+        SimEventKind::CompactionFailed { reason, .. } => format!("no compaction: {reason}"),
         SimEventKind::SameStubs { elided_count, .. } => format!("the same {elided_count} stubs"),
         SimEventKind::CompactionStart { tokens_before, .. } => {
             format!("compaction of {tokens_before} tokens")

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use ctxsim::policy::{Param, ParamValue, PolicyConfig, Preset, common_params, load_preset, preset_names};
+use ctxsim::policy::{
+    Param, ParamValue, PolicyConfig, Preset, Strategy, common_params, load_preset, preset_names, words,
+};
+use ctxsim::provider::model::SUBSTITUTE;
 use ctxsim::provider::price::{Date, Price, Rates};
 use ctxsim::provider::{ModelSpec, Models};
 use ctxsim::report::grid::Grid;
@@ -55,12 +58,14 @@ pub fn policies(args: &PoliciesArgs, terminal: &Terminal) -> Outcome {
     if let Some(file) = &args.check {
         let preset = load_preset(&file.to_string_lossy())?;
         check(&preset, &file.to_string_lossy())?;
+        let config = with_defaults(&preset, &preset.name);
+        super::check::warn_of(&config, &Models::builtin()?, terminal)?;
         let (name, count) = (&preset.name, preset.params.len());
         terminal.print(&format!("{}: policy {name} is right, with {count} parameters\n", file.display()))?;
         return Ok(exit::DONE);
     }
     if let Some(name) = &args.name {
-        return policy(&*load_preset(name)?, args.list.format, terminal);
+        return policy(&load_preset(name)?, args.list.format, terminal);
     }
     let mut grid = Grid::new([left("policy"), right("parameters"), left("what"), left("version")]);
     for name in preset_names() {
@@ -79,6 +84,12 @@ pub fn policies(args: &PoliciesArgs, terminal: &Terminal) -> Outcome {
     Ok(exit::DONE)
 }
 
+/// The preset with nothing set.
+fn with_defaults(preset: &Arc<Preset>, label: &str) -> PolicyConfig {
+    let (set, common, warnings) = Default::default();
+    PolicyConfig { label: label.to_owned(), preset: preset.clone(), set, common, warnings }
+}
+
 /// A rule is worked out only where its conditions hold, so a slip in it shows with the right parameters
 /// and model only: binds the preset to every model, with its defaults and with each of its words in turn.
 fn check(preset: &Arc<Preset>, label: &str) -> ctxsim::Result<()> {
@@ -88,7 +99,7 @@ fn check(preset: &Arc<Preset>, label: &str) -> ctxsim::Result<()> {
         let values: Vec<ParamValue> = match &param.default {
             ParamValue::Text(_) => param.choices.iter().cloned().map(ParamValue::Text).collect(),
             ParamValue::Bool(_) => vec![ParamValue::Bool(false), ParamValue::Bool(true)],
-            ParamValue::Int(_) | ParamValue::List(_) => Vec::new(),
+            ParamValue::Int(_) | ParamValue::Decimal(_) | ParamValue::List(_) => Vec::new(),
         };
         settings.extend(values.into_iter().map(|value| BTreeMap::from([(param.name.clone(), value)])));
     }
@@ -100,11 +111,15 @@ fn check(preset: &Arc<Preset>, label: &str) -> ctxsim::Result<()> {
     Ok(())
 }
 
-fn policy(preset: &Preset, format: Format, terminal: &Terminal) -> Outcome {
+fn policy(preset: &Arc<Preset>, format: Format, terminal: &Terminal) -> Outcome {
+    let models = Models::builtin()?;
+    let model = models.get(SUBSTITUTE)?;
+    let strategy = with_defaults(preset, &preset.name).strategy(model, &models)?;
     if format == Format::Json {
         let value = json!({
             "name": preset.name, "version": preset.version, "summary": preset.summary,
-            "sources": preset.sources, "params": preset.params,
+            "sources": preset.sources, "params": preset.params, "model": model.id,
+            "rules": words::rules(&strategy), "recovery": words::recovery(&strategy),
         });
         terminal.print_bytes(&json::pretty(&value))?;
         return Ok(exit::DONE);
@@ -128,6 +143,7 @@ fn policy(preset: &Preset, format: Format, terminal: &Terminal) -> Outcome {
         let allowed = if allowed.is_empty() { allowed } else { format!("  [{allowed}]") };
         let _ = writeln!(text, "\n{} = {}{unit}{allowed}\n    {}", param.name, default_of(param), param.doc);
     }
+    text.push_str(&rules_text(&strategy, &model.id));
     if !preset.sources.is_empty() {
         let _ = writeln!(text, "\nSources:");
     }
@@ -136,6 +152,28 @@ fn policy(preset: &Preset, format: Format, terminal: &Terminal) -> Outcome {
     }
     terminal.print(&text)?;
     Ok(exit::DONE)
+}
+
+/// The rules with their numbers on a model, and what happens at an overflow.
+fn rules_text(strategy: &Strategy, model: &str) -> String {
+    let mut text = String::new();
+    if !strategy.rules.is_empty() {
+        let _ = writeln!(text, "\nRules, with these defaults on {model}:");
+    }
+    for rule in words::rules(strategy) {
+        let _ = writeln!(text, "  {}: {}", rule.id, rule.at);
+        for line in rule.lines {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    let recovery = words::recovery(strategy);
+    if !recovery.is_empty() {
+        let _ = writeln!(text, "\nWhen the prompt does not fit:");
+    }
+    for step in recovery {
+        let _ = writeln!(text, "  {step}");
+    }
+    text
 }
 
 fn default_of(param: &Param) -> String {

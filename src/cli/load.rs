@@ -1,6 +1,5 @@
 //! INPUT to sessions.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,16 +7,17 @@ use std::time::{Duration, SystemTime};
 
 use ctxsim::Error;
 use ctxsim::ingest::dedupe::{Copied, Fingerprint, Share, compare};
-use ctxsim::ingest::{self, ReadOptions, Recording, input};
+use ctxsim::ingest::{self, Detail, ReadOptions, Recording, input};
 use ctxsim::provider::price::Date;
 use ctxsim::report::Skipped;
 use ctxsim::report::grid::counted;
 use ctxsim::session::Session;
-use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
+use ctxsim::session::compile::{CompileOptions, RecordedCompactions};
 use ctxsim::sweep::{Control, Shard, corpus};
 
 use super::args::{Compactions, InputArgs, SessionArgs};
 use super::exit::{self, Failure};
+use super::kept::Kept;
 use super::output::Terminal;
 use super::progress::Progress;
 use super::resolve;
@@ -34,15 +34,15 @@ pub struct LoadOptions {
     pub(super) strict: bool,
     shard: Option<Shard>,
     pub(super) jobs: usize,
-    compile: CompileOptions,
-    view: Option<RecordedCompactions>,
+    pub(super) compile: CompileOptions,
+    pub(super) view: Option<RecordedCompactions>,
 }
 
 /// Sessions, and what could not be read.
-#[derive(Debug, Default)]
-pub struct Corpus {
+#[derive(Debug)]
+pub struct Corpus<T = Session> {
     /// By id.
-    pub sessions: Vec<Arc<Session>>,
+    pub sessions: Vec<Arc<T>>,
     /// Inputs and lines that could not be used.
     pub skipped: Vec<Skipped>,
     /// Whole files among them.
@@ -53,6 +53,19 @@ pub struct Corpus {
     pub shared: BTreeSet<String>,
     /// Not everything was read.
     pub interrupted: bool,
+}
+
+impl<T> Default for Corpus<T> {
+    fn default() -> Corpus<T> {
+        Corpus {
+            sessions: Vec::new(),
+            skipped: Vec::new(),
+            skipped_files: 0,
+            elsewhere: 0,
+            shared: BTreeSet::new(),
+            interrupted: false,
+        }
+    }
 }
 
 impl LoadOptions {
@@ -90,6 +103,18 @@ impl LoadOptions {
 /// With exit code 3 if nothing could be read, or a file is bad and `--strict` is set; 4 if no session
 /// is left.
 pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) -> Result<Corpus, Failure> {
+    load_as(options, control, terminal)
+}
+
+/// [`load`], keeping of each session what is wanted.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_as<T: Kept>(
+    options: &LoadOptions,
+    control: &Arc<Control>,
+    terminal: &Terminal,
+) -> Result<Corpus<T>, Failure> {
     let files = find(options, terminal)?;
     terminal.detail(&format!("reading {}", counted(files.len() as u64, "file")));
     let progress = Progress::start(terminal, control, "files", files.len() as u64);
@@ -102,7 +127,7 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     })?;
     drop(progress);
     let mut reading = Reading::default();
-    let mut parts: Vec<(Part, Session)> = Vec::new();
+    let mut parts: Vec<(Part, T)> = Vec::new();
     for (path, result) in files.iter().zip(read) {
         parts.extend(reading.take(path, result));
     }
@@ -114,7 +139,7 @@ pub fn load(options: &LoadOptions, control: &Arc<Control>, terminal: &Terminal) 
     Ok(corpus)
 }
 
-impl Corpus {
+impl<T> Corpus<T> {
     /// A shard may be empty: it is one of several, and all are joined.
     ///
     /// # Errors
@@ -131,19 +156,25 @@ impl Corpus {
 }
 
 /// What became of the files read so far.
-#[derive(Debug, Default)]
-pub(super) struct Reading {
-    pub(super) corpus: Corpus,
+#[derive(Debug)]
+pub(super) struct Reading<T = Session> {
+    pub(super) corpus: Corpus<T>,
     first_error: Option<Error>,
 }
 
-impl Reading {
+impl<T> Default for Reading<T> {
+    fn default() -> Reading<T> {
+        Reading { corpus: Corpus::default(), first_error: None }
+    }
+}
+
+impl<T> Reading<T> {
     /// Takes a file; `None` is one that was not read since the work was interrupted.
     pub(super) fn take(
         &mut self,
         path: &Path,
-        result: Option<ctxsim::Result<Vec<(Part, Session)>>>,
-    ) -> Vec<(Part, Session)> {
+        result: Option<ctxsim::Result<Vec<(Part, T)>>>,
+    ) -> Vec<(Part, T)> {
         match result {
             None => self.corpus.interrupted = true,
             Some(Ok(mut parts)) => {
@@ -187,51 +218,38 @@ pub(super) struct Part {
     kept: Option<Recording>,
 }
 
-fn read_recordings(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<Recording>> {
-    ingest::read(input::open(path)?, path, &options.read)
+fn read_recordings(path: &Path, options: &LoadOptions, detail: Detail) -> ctxsim::Result<Vec<Recording>> {
+    ingest::read_detail(input::open(path)?, path, &options.read, detail)
 }
 
-/// Reads a file: its recordings, each with its session.
+/// Reads a file: its recordings, and what is kept of each.
 ///
 /// # Errors
 /// A file that cannot be read as a recording.
-pub(super) fn read_file(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<(Part, Session)>> {
-    let parts = read_recordings(path, options)?.into_iter().enumerate().map(|(index, recording)| {
-        let session = compile_one(&recording, options);
-        let part = Part {
-            path: path.to_owned(),
-            index,
-            print: Fingerprint::of(path, &recording),
-            notices: notices(path, &recording),
-            kept: (!path.is_file()).then_some(recording),
-        };
-        (part, session)
-    });
+pub(super) fn read_file<T: Kept>(path: &Path, options: &LoadOptions) -> ctxsim::Result<Vec<(Part, T)>> {
+    let parts =
+        read_recordings(path, options, T::DETAIL)?.into_iter().enumerate().map(|(index, recording)| {
+            let session = T::of(&recording, options);
+            let part = Part {
+                path: path.to_owned(),
+                index,
+                print: Fingerprint::of(path, &recording),
+                notices: notices(path, &recording),
+                kept: (!path.is_file()).then_some(recording),
+            };
+            (part, session)
+        });
     Ok(parts.collect())
-}
-
-fn compile_one(recording: &Recording, options: &LoadOptions) -> Session {
-    let session = match recording {
-        Recording::Transcript(transcript) => compile(transcript, &options.compile),
-        Recording::Session(session) => session.as_ref().clone(),
-    };
-    match options.view {
-        Some(how) => match session.view(how) {
-            Cow::Borrowed(_) => session,
-            Cow::Owned(view) => view,
-        },
-        None => session,
-    }
 }
 
 /// What is in several recordings counts once. The few that share something are read again: keeping the
 /// text of all would take as much memory as the corpus has bytes.
-fn leave_out_copies(
+fn leave_out_copies<T: Kept>(
     options: &LoadOptions,
-    parts: Vec<(Part, Session)>,
+    parts: Vec<(Part, T)>,
     control: &Control,
     terminal: &Terminal,
-    corpus: &mut Corpus,
+    corpus: &mut Corpus<T>,
 ) -> Result<(), Failure> {
     let prints: Vec<Fingerprint> = parts.iter().map(|(part, _)| part.print.clone()).collect();
     let (shares, copied) = compare(&prints);
@@ -245,12 +263,12 @@ fn leave_out_copies(
         }
     }
     let compiled =
-        corpus::map_inputs(&again, options.jobs, control, |(part, share)| part.again(share, options))?;
+        corpus::map_inputs(&again, options.jobs, control, |(part, share)| part.again::<T>(share, options))?;
     for ((part, _), session) in again.iter().zip(compiled) {
         match session {
             None => corpus.interrupted = true,
             Some(Ok(session)) => {
-                corpus.shared.insert(session.id.clone());
+                corpus.shared.insert(session.id().to_owned());
                 keep(options, session, corpus);
             }
             Some(Err(error)) if options.strict => {
@@ -262,7 +280,7 @@ fn leave_out_copies(
             }
         }
     }
-    corpus.sessions.sort_by(|a, b| a.id.cmp(&b.id));
+    corpus.sessions.sort_by(|a, b| a.id().cmp(b.id()));
     Ok(())
 }
 
@@ -283,17 +301,17 @@ impl Part {
     ///
     /// # Errors
     /// A file that cannot be read again, or has changed.
-    pub(super) fn again(&self, share: &Share, options: &LoadOptions) -> ctxsim::Result<Session> {
+    pub(super) fn again<T: Kept>(&self, share: &Share, options: &LoadOptions) -> ctxsim::Result<T> {
         let mut recording = match &self.kept {
             Some(recording) => recording.clone(),
-            None => self.read_again(options)?,
+            None => self.read_again(options, T::DETAIL)?,
         };
         share.apply(&mut recording);
-        Ok(compile_one(&recording, options))
+        Ok(T::of(&recording, options))
     }
 
-    fn read_again(&self, options: &LoadOptions) -> ctxsim::Result<Recording> {
-        let recording = read_recordings(&self.path, options)?.into_iter().nth(self.index);
+    fn read_again(&self, options: &LoadOptions, detail: Detail) -> ctxsim::Result<Recording> {
+        let recording = read_recordings(&self.path, options, detail)?.into_iter().nth(self.index);
         let same = |recording: &Recording| Fingerprint::of(&self.path, recording) == self.print;
         recording.filter(same).ok_or_else(|| Error::Input {
             path: self.path.clone(),
@@ -303,7 +321,7 @@ impl Part {
     }
 }
 
-fn keep(options: &LoadOptions, session: Session, corpus: &mut Corpus) {
+fn keep<T: Kept>(options: &LoadOptions, session: T, corpus: &mut Corpus<T>) {
     match wanted(options, &session) {
         Wanted::Here => corpus.sessions.push(Arc::new(session)),
         Wanted::Elsewhere => corpus.elsewhere += 1,
@@ -323,23 +341,26 @@ pub(super) enum Wanted {
 }
 
 /// Whether a session is run here.
-pub(super) fn wanted(options: &LoadOptions, session: &Session) -> Wanted {
-    match (keeps(options, session), options.shard.is_none_or(|shard| shard.contains(&session.id))) {
+pub(super) fn wanted<T: Kept>(options: &LoadOptions, session: &T) -> Wanted {
+    match (keeps(options, session), options.shard.is_none_or(|shard| shard.contains(session.id()))) {
         (false, _) => Wanted::No,
         (true, true) => Wanted::Here,
         (true, false) => Wanted::Elsewhere,
     }
 }
 
-fn keeps(options: &LoadOptions, session: &Session) -> bool {
-    let last_ms = session.steps.iter().rev().find_map(|s| s.start_ms);
-    let is_recent = options.since_ms.is_none_or(|since| last_ms.is_some_and(|last| last >= since));
-    !session.steps.is_empty() && is_recent
+fn keeps<T: Kept>(options: &LoadOptions, session: &T) -> bool {
+    let is_recent = options.since_ms.is_none_or(|since| session.last_ms().is_some_and(|last| last >= since));
+    session.requests() > 0 && is_recent
 }
 
 fn notices(path: &Path, recording: &Recording) -> Vec<Skipped> {
-    let Recording::Transcript(transcript) = recording else { return Vec::new() };
-    let notices = transcript.notices.iter().map(|notice| Skipped {
+    let notices = match recording {
+        Recording::Transcript(transcript) => &transcript.notices,
+        Recording::Hashed { notices, .. } => notices,
+        Recording::Session(_) => return Vec::new(),
+    };
+    let notices = notices.iter().map(|notice| Skipped {
         path: path.display().to_string(),
         line: notice.line,
         reason: notice.reason.clone(),

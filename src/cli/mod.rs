@@ -1,6 +1,8 @@
 //! The command line: what is typed becomes library calls and files.
 
 mod args;
+mod audit;
+mod check;
 mod exit;
 mod explain;
 mod gate;
@@ -8,6 +10,7 @@ mod generate;
 mod generate_fit;
 mod inspect;
 mod join;
+mod kept;
 mod list;
 mod load;
 mod output;
@@ -70,6 +73,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Gate(args) => gate::run(&args, &terminal),
         Command::Generate(args) => generate::run(&args, &terminal),
         Command::Join(args) => join::run(&args, &terminal),
+        Command::Audit(args) => audit::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),
         Command::Validate(args) => validate::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),

@@ -25,10 +25,9 @@ use super::study::{self, Study};
 /// Files that are read before their sessions are run: enough to keep many cores busy.
 const FILES_IN_FLIGHT: usize = 64;
 
-/// A recording and what came of it.
-struct Slot {
-    part: Part,
-    cells: Vec<Cell>,
+/// A place among the parts, as it is kept of each cell.
+fn owner(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 struct Stream<'a> {
@@ -37,7 +36,10 @@ struct Stream<'a> {
     earlier: &'a Earlier,
     terminal: &'a Terminal,
     reading: Reading,
-    slots: Vec<Slot>,
+    parts: Vec<Part>,
+    cells: Vec<Cell>,
+    /// Of each cell the place of its part.
+    owners: Vec<u32>,
     substitutes: BTreeSet<(String, String)>,
     complete: bool,
 }
@@ -60,7 +62,9 @@ pub fn run(
         earlier,
         terminal,
         reading: Reading::default(),
-        slots: Vec::new(),
+        parts: Vec::new(),
+        cells: Vec::new(),
+        owners: Vec::new(),
         substitutes: BTreeSet::new(),
         complete: true,
     };
@@ -73,11 +77,10 @@ pub fn run(
         let done = study.control.done.load(Ordering::Relaxed);
         study.control.total.store(done + left as u64 * per_session, Ordering::Relaxed);
     }
-    stream.reading.check(options, !stream.slots.is_empty())?;
+    stream.reading.check(options, !stream.parts.is_empty())?;
     stream.settle()?;
     drop(progress);
-    let Stream { slots, mut reading, complete, .. } = stream;
-    let cells: Vec<Cell> = slots.into_iter().flat_map(|slot| slot.cells).collect();
+    let Stream { cells, mut reading, complete, .. } = stream;
     reading.corpus.check(!cells.is_empty())?;
     let corpus = std::mem::take(&mut reading.corpus);
     let mut results = ResultSet::new(study::recipe(study)?, corpus.skipped.clone(), cells);
@@ -94,9 +97,9 @@ impl Stream<'_> {
         let mut sessions: Vec<(usize, Arc<Session>)> = Vec::new();
         for (path, result) in files.iter().zip(read) {
             for (part, session) in self.reading.take(path, result) {
-                let slot = self.slots.len();
-                self.slots.push(Slot { part, cells: Vec::new() });
-                self.admit(slot, session, &mut sessions);
+                let place = self.parts.len();
+                self.parts.push(part);
+                self.admit(place, session, &mut sessions);
             }
         }
         if self.options.strict {
@@ -106,10 +109,13 @@ impl Stream<'_> {
     }
 
     /// Takes the earlier cells of a session, or notes that it is to be run.
-    fn admit(&mut self, slot: usize, session: Session, sessions: &mut Vec<(usize, Arc<Session>)>) {
+    fn admit(&mut self, place: usize, session: Session, sessions: &mut Vec<(usize, Arc<Session>)>) {
         match (load::wanted(self.options, &session), self.earlier.cells(&session.id)) {
-            (Wanted::Here, Some(cells)) => self.slots[slot].cells = cells.to_vec(),
-            (Wanted::Here, None) => sessions.push((slot, Arc::new(session))),
+            (Wanted::Here, Some(cells)) => {
+                self.owners.extend(cells.iter().map(|_| owner(place)));
+                self.cells.extend_from_slice(cells);
+            }
+            (Wanted::Here, None) => sessions.push((place, Arc::new(session))),
             (Wanted::Elsewhere, _) => self.reading.corpus.elsewhere += 1,
             (Wanted::No, _) => {}
         }
@@ -120,10 +126,10 @@ impl Stream<'_> {
         let of: Vec<Arc<Session>> = sessions.iter().map(|(_, session)| Arc::clone(session)).collect();
         let plan = study::plan(study.replay, &study.replay.model_ids, &of)?;
         study::warn_of_substitutes(&plan, &mut self.substitutes, self.terminal);
-        let slots = &mut self.slots;
+        let (cells, owners) = (&mut self.cells, &mut self.owners);
         let sink = |block: Vec<CellResult>| {
             for result in block {
-                let cells = &mut slots[sessions[result.session].0].cells;
+                owners.push(owner(sessions[result.session].0));
                 cells.push(study::cell(&plan, study.replay, result).0);
             }
             Ok::<(), Failure>(())
@@ -134,16 +140,15 @@ impl Stream<'_> {
 
     /// Leaves out what is there twice, now that all is known.
     fn settle(&mut self) -> Result<(), Failure> {
-        let prints: Vec<Fingerprint> = self.slots.iter().map(|slot| slot.part.print.clone()).collect();
+        let prints: Vec<Fingerprint> = self.parts.iter().map(|part| part.print.clone()).collect();
         let (shares, copied) = compare(&prints);
         load::tell_of_copies(&copied, self.terminal);
-        let mut again: Vec<(usize, Share)> = Vec::new();
-        for (slot, share) in shares.into_iter().enumerate().filter(|(_, share)| *share != Share::All) {
-            self.slots[slot].cells.clear();
-            if share != Share::Nothing {
-                again.push((slot, share));
-            }
-        }
+        let mut owners = self.owners.iter();
+        self.cells.retain(|_| owners.next().is_some_and(|place| shares[*place as usize] == Share::All));
+        self.owners.retain(|place| shares[*place as usize] == Share::All);
+        let parts = shares.into_iter().enumerate();
+        let again: Vec<(usize, Share)> =
+            parts.filter(|(_, share)| !matches!(share, Share::All | Share::Nothing)).collect();
         for wave in again.chunks(FILES_IN_FLIGHT) {
             self.again(wave)?;
         }
@@ -152,23 +157,23 @@ impl Stream<'_> {
 
     fn again(&mut self, wave: &[(usize, Share)]) -> Result<(), Failure> {
         let control: Control = self.study.control.beside();
-        let (slots, options) = (&self.slots, self.options);
-        let compiled = corpus::map_inputs(wave, options.jobs, &control, |(slot, share)| {
-            slots[*slot].part.again(share, options)
+        let (parts, options) = (&self.parts, self.options);
+        let compiled = corpus::map_inputs(wave, options.jobs, &control, |(place, share)| {
+            parts[*place].again(share, options)
         })?;
         let mut sessions: Vec<(usize, Arc<Session>)> = Vec::new();
-        for ((slot, _), session) in wave.iter().zip(compiled) {
+        for ((place, _), session) in wave.iter().zip(compiled) {
             match session {
                 None => self.reading.corpus.interrupted = true,
                 Some(Ok(session)) if load::wanted(options, &session) == Wanted::Here => {
-                    sessions.push((*slot, Arc::new(session)));
+                    sessions.push((*place, Arc::new(session)));
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) if options.strict => {
                     return Err(Failure { code: exit::NO_INPUT, error: error.into() });
                 }
                 Some(Err(error)) => {
-                    let skipped = load::skipped(&self.slots[*slot].part.path, &error);
+                    let skipped = load::skipped(&self.parts[*place].path, &error);
                     self.reading.corpus.skipped.push(skipped);
                     self.reading.corpus.skipped_files += 1;
                 }

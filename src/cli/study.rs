@@ -259,6 +259,7 @@ pub fn plan(replay: &Replay, model_ids: &[String], from: &[Arc<Session>]) -> Res
         let of_models = models.iter().map(|model| config.strategy(model, &replay.models));
         strategies.push(of_models.collect::<Result<_, _>>()?);
     }
+    super::check::warn(&strategies, &models, sessions.iter().map(|s| &*s.session), terminal);
     Ok(Plan { sessions, models, strategies, options: replay.options.clone() })
 }
 
@@ -309,6 +310,7 @@ fn params(config: &PolicyConfig, model: &ModelSpec) -> serde_json::Map<String, s
     let value = |v: &ParamValue| match v {
         ParamValue::Bool(b) => (*b).into(),
         ParamValue::Int(n) => (*n).into(),
+        ParamValue::Decimal(d) => serde_json::json!(d),
         ParamValue::Text(text) => text.as_str().into(),
         ParamValue::List(words) => words.clone().into(),
     };

@@ -21,7 +21,13 @@ pub fn run(args: &TraceArgs, terminal: &Terminal) -> Outcome {
     for session in &corpus.sessions {
         match key {
             Some(key) => write(&dir, &session.anonymised(key))?,
-            None => write(&dir, session)?,
+            None => {
+                let nameless = session.nameless();
+                if nameless.id != session.id {
+                    terminal.detail(&format!("{} is the trace of session {}", nameless.id, session.id));
+                }
+                write(&dir, &nameless)?;
+            }
         }
     }
     let count = counted(corpus.sessions.len() as u64, "trace");

@@ -14,6 +14,9 @@ use crate::policy::ParamValue;
 const ARCTURN_KEYS: &[&str] =
     &["offload", "offloadLimits", "contextEditing", "compaction", "thinkingBinding", "home", "cache"];
 
+/// Keys of octo's `config.yml` that concern the context.
+const OCTO_KEYS: &[&str] = &["compact_threshold", "compact_auto_pct", "lite_model"];
+
 /// Reads an agent's configuration file: (parameter, value) pairs in file order.
 ///
 /// # Errors
@@ -30,6 +33,9 @@ pub fn read(path: &Path) -> Result<Vec<(String, ParamValue)>> {
 /// As [`read`].
 pub fn parse(text: &str, origin: &str) -> Result<Vec<(String, ParamValue)>> {
     let config = |reason: String| Error::Config { origin: origin.to_owned(), reason };
+    if origin.ends_with(".yml") || origin.ends_with(".yaml") {
+        return parse_yaml(text).map_err(config);
+    }
     let value: Option<Value> =
         jsonc_parser::parse_to_serde_value(text, &jsonc_parser::ParseOptions::default())
             .map_err(|e| config(e.to_string()))?;
@@ -55,6 +61,38 @@ pub fn parse(text: &str, origin: &str) -> Result<Vec<(String, ParamValue)>> {
         )));
     }
     Ok(pairs)
+}
+
+/// The plain `key: value` lines at the top level of a YAML file; all that is needed of it.
+fn parse_yaml(text: &str) -> std::result::Result<Vec<(String, ParamValue)>, String> {
+    let mut pairs = Vec::new();
+    let mut knows_any = false;
+    for line in text.lines().filter(|l| !l.starts_with([' ', '\t', '#', '-'])) {
+        let Some((key, rest)) = line.split_once(':') else { continue };
+        let key = key.trim().trim_matches(['"', '\'']);
+        if !OCTO_KEYS.contains(&key) {
+            continue;
+        }
+        knows_any = true;
+        let value = match rest.trim() {
+            quoted if quoted.starts_with(['"', '\'']) => {
+                let quote = quoted.chars().next().unwrap_or('"');
+                quoted[1..].split(quote).next().unwrap_or("").to_owned()
+            }
+            plain => plain.split(" #").next().unwrap_or("").trim().to_owned(),
+        };
+        // Nothing, or an alias of it, leaves the default.
+        if value.is_empty() || value == "null" || value == "~" || value.starts_with('#') {
+            continue;
+        }
+        let number = value.parse::<i64>().ok().filter(|_| key != "lite_model");
+        pairs.push((key.to_owned(), number.map_or(ParamValue::Text(value), ParamValue::Int)));
+    }
+    if knows_any {
+        Ok(pairs)
+    } else {
+        Err(format!("none of {} is in it; this is no configuration ctxsim reads", OCTO_KEYS.join(", ")))
+    }
 }
 
 /// Numbers are floored, as the agent does; what fits no parameter stays text, for the preset to refuse or
@@ -157,6 +195,20 @@ mod tests {
         assert_eq!(get("offloadLimits.exclude"), Some(ParamValue::List(vec!["read".into(), "ls".into()])));
         assert_eq!(get("contextEditing.keepRecentTurns"), Some(ParamValue::Text("many".into())));
         assert_eq!(get("theme"), None);
+    }
+
+    #[test]
+    fn plain_keys_of_a_yaml_file_are_read_as_they_are() {
+        let text = "# settings\nprovider:\n  lite_model: inner\ncompact_auto_pct: 60 # of the window\n\
+                    lite_model: \"claude-haiku-4-5\"\ntheme: dark\n";
+        let pairs = parse(text, "config.yml").unwrap();
+        let expected = [
+            ("compact_auto_pct".to_owned(), ParamValue::Int(60)),
+            ("lite_model".to_owned(), ParamValue::Text("claude-haiku-4-5".into())),
+        ];
+        assert_eq!(pairs, expected);
+        assert_eq!(parse("lite_model:\n", "config.yml").unwrap(), []);
+        assert!(parse("theme: dark\n", "config.yml").unwrap_err().to_string().contains("compact_auto_pct"));
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub const NAME: &str = "codex";
 const LINE_TYPES: &[&str] =
     &["session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"];
 
+/// Totals of a session by which a repeated count is known.
+const TOTALS: &[&str] = &["input_tokens", "cached_input_tokens", "output_tokens", "total_tokens"];
+
 /// Whether an object, parsed from one of the first lines, is a line of this format.
 pub fn recognise(object: &Map<String, Value>) -> bool {
     let kind = object.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -185,6 +188,8 @@ impl Reader {
         self.stage = Stage::Closed;
         let mut counts = Counts::default();
         let usage = usage(last, &mut counts);
+        // Without totals that can be, nobody knows whether this is the count of a new request.
+        counts.reject_unless(TOTALS.iter().all(|name| value::is_total(totals.get(name))));
         if counts.is_bad() {
             notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });
         }
@@ -258,7 +263,7 @@ fn content_of(item: &Value) -> Vec<Content> {
 }
 
 /// Content of an item that the model put out.
-fn output_of(item: &Value) -> Vec<Content> {
+pub(super) fn output_of(item: &Value) -> Vec<Content> {
     let kind = text(item, "type");
     let call = |name: String, input: String| {
         let id = [text(item, "call_id"), text(item, "id")].into_iter().find(|id| !id.is_empty());
@@ -300,7 +305,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// The output of a call: a text, a list of blocks, or an object that says whether it went well.
-fn result(call_id: String, item: &Value) -> Content {
+pub(super) fn result(call_id: String, item: &Value) -> Content {
     let output = item.get("output").or_else(|| item.get("tools")).unwrap_or(&Value::Null);
     let failed = output.get("success").and_then(Value::as_bool) == Some(false);
     let content = if output.is_object() { output.get("content").unwrap_or(output) } else { output };

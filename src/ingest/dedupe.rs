@@ -68,7 +68,7 @@ impl Fingerprint {
                 responses: response_ids(transcript),
                 whole: None,
             },
-            Recording::Session(session) => Fingerprint {
+            Recording::Session(session) | Recording::Hashed { session, .. } => Fingerprint {
                 path: path.to_owned(),
                 session_id: session.id.clone(),
                 begin_ms: i64::MAX,
@@ -106,7 +106,9 @@ impl Share {
                     leave_out(transcript, is_copy);
                 }
             }
-            Recording::Session(session) => session.id.clone_from(session_id),
+            Recording::Session(session) | Recording::Hashed { session, .. } => {
+                session.id.clone_from(session_id);
+            }
         }
     }
 }

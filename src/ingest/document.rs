@@ -17,6 +17,15 @@ use crate::transcript::Notice;
 ///
 /// Those of `source`, except a compressed stream that ends early: that is a notice.
 pub fn read(source: &mut dyn BufRead, notices: &mut Vec<Notice>) -> io::Result<Vec<Value>> {
+    Ok(values(&bytes(source, notices)?, notices))
+}
+
+/// All bytes of `source`, up to the longest that is read.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn bytes(source: &mut dyn BufRead, notices: &mut Vec<Notice>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut note = |reason: String| notices.push(Notice { line: 0, reason });
     match source.take(MAX_LINE_BYTES as u64 + 1).read_to_end(&mut bytes) {
@@ -30,10 +39,16 @@ pub fn read(source: &mut dyn BufRead, notices: &mut Vec<Notice>) -> io::Result<V
     if bytes.len() > MAX_LINE_BYTES {
         note(format!("the document has more than {} MiB; the rest is not read", MAX_LINE_BYTES >> 20));
     }
-    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
+    Ok(bytes)
+}
+
+/// The documents in `bytes`, as [`read`] gives them.
+pub fn values(bytes: &[u8], notices: &mut Vec<Notice>) -> Vec<Value> {
+    let mut note = |reason: String| notices.push(Notice { line: 0, reason });
+    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
     let (mut values, rest) = parse(&text);
     if rest.is_empty() {
-        return Ok(values);
+        return values;
     }
     let repaired = repair(rest);
     let mut rest = &*repaired;
@@ -58,7 +73,7 @@ pub fn read(source: &mut dyn BufRead, notices: &mut Vec<Notice>) -> io::Result<V
         }
         break;
     }
-    Ok(values)
+    values
 }
 
 /// Values up to the first that fails, and the text from there on.
@@ -101,8 +116,20 @@ pub fn beginning(head: &[u8]) -> Map<String, Value> {
     let head = head.strip_prefix(b"[").unwrap_or(head);
     let mut fields = Map::new();
     // It ends with an error where the head does; what came before is what counts.
-    let _ = Fields(&mut fields).deserialize(&mut serde_json::Deserializer::from_slice(head));
+    let text = String::from_utf8_lossy(head);
+    let _ = Fields(&mut fields).deserialize(&mut serde_json::Deserializer::from_str(&text));
+    if head.first().is_some_and(|byte| *byte != b'{') {
+        fields.extend(yaml_fields(head).map(|name| (name.to_owned(), Value::Null)));
+    }
     fields
+}
+
+/// Names at the left edge of a YAML document.
+fn yaml_fields(head: &[u8]) -> impl Iterator<Item = &str> {
+    let lines = head.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
+    let is_name =
+        |name: &&str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    lines.filter_map(|line| line.split_once(':')).map(|(name, _)| name).filter(is_name)
 }
 
 struct Fields<'m>(&'m mut Map<String, Value>);

@@ -1,14 +1,18 @@
 //! INPUT of the command line → files, and files → bytes.
+//!
+//! Some recordings are a folder of files, one request or event each: the folder stands for them, and its bytes
+//! are theirs in a row. A zip archive is the documents in it in a row.
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Component, Path, PathBuf};
 
 use globset::GlobBuilder;
 use walkdir::WalkDir;
 
-use super::FORMATS;
+use super::{FORMATS, Format};
+use crate::lines::MAX_LINE_BYTES;
 use crate::{Error, Result};
 
 /// What stands for standard input.
@@ -18,8 +22,9 @@ pub const STDIN: &str = "-";
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Resolves files, folders (searched recursively), globs and `-` to files, sorted and without
-/// doubles. In a folder only names count that end as a known format's do, and of those in `.json` only
-/// recordings; a file that is named, or that a glob names, counts whatever it is called.
+/// doubles. In a folder only names count that end as a known format's do, and of those in `.json`, `.yaml` and
+/// `.db` only recordings; files of which a folder makes one recording count as that folder. A file that is named, or that
+/// a glob names, counts whatever it is called.
 ///
 /// # Errors
 ///
@@ -61,17 +66,46 @@ fn resolve_one(input: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
 /// Collects the files below `folder` whose name may be one of a recording.
 fn search(folder: &Path, paths: &mut BTreeSet<PathBuf>) {
     for entry in walk(folder, paths) {
-        if entry.file_type().is_file() && has_known_extension(entry.path()) && may_be_one(entry.path()) {
-            paths.insert(entry.into_path());
+        if entry.file_type().is_file() && has_known_extension(entry.path()) {
+            paths.extend(recording_of(entry.path()));
         }
     }
 }
 
-/// Whether a file that nobody named may be a recording: names in `.json` are those of anything, so there the
-/// content must be one of a known format, or unreadable.
-fn may_be_one(path: &Path) -> bool {
-    path.extension().is_none_or(|e| !e.eq_ignore_ascii_case("json"))
-        || open(path).map_or(true, super::is_known)
+/// Endings that name files of anything.
+const COMMON_EXTENSIONS: &[&str] = &["json", "yaml", "yml", "db"];
+
+/// The recording that a file is, or is a part of: where its name is that of anything, the content must be one
+/// of a known format, or unreadable.
+fn recording_of(path: &Path) -> Option<PathBuf> {
+    if !COMMON_EXTENSIONS.iter().any(|common| has_extension(path, common)) {
+        return Some(path.to_owned());
+    }
+    match open(path) {
+        Ok(source) => {
+            let (_, is_part) = known_part(source, path)?;
+            let folder = path.parent().filter(|_| is_part);
+            Some(folder.unwrap_or(path).to_owned())
+        }
+        Err(_) => Some(path.to_owned()),
+    }
+}
+
+/// The format that a document begins like, and whether it is a part of what its folder holds: a list is whole
+/// by itself.
+fn known_part(mut source: impl BufRead, path: &Path) -> Option<(&'static Format, bool)> {
+    let head = source.fill_buf().ok()?;
+    // Other databases may be of any size and have no lines.
+    if has_extension(path, "db") && !head.starts_with(super::sqlite::MAGIC) {
+        return None;
+    }
+    let is_list = head.trim_ascii_start().starts_with(b"[");
+    let format = super::known(source, path)?;
+    Some((format, format.is_grouped() && !is_list))
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
 /// Collects what matches the glob `pattern`; folders that match are searched.
@@ -131,14 +165,17 @@ fn has_known_extension(path: &Path) -> bool {
     extensions.any(|e| name.strip_suffix(e).is_some_and(|stem| stem.ends_with('.')))
 }
 
-/// Opens a file, or standard input for `-`, and unpacks gzip and Zstandard by their magic bytes. A
-/// file that is still written to is read to the length that it has now.
+/// Opens a file, a folder that is one recording, or standard input for `-`, and unpacks gzip, Zstandard and
+/// zip by their magic bytes. A file that is still written to is read to the length that it has now.
 ///
 /// # Errors
 ///
 /// If it cannot be opened.
 pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>> {
     let fail = |source: io::Error| Error::Io { path: path.to_owned(), source };
+    if path.is_dir() {
+        return Ok(Box::new(Cursor::new(gather(path)?)));
+    }
     if path == Path::new(STDIN) {
         return unpack(BufReader::with_capacity(BUFFER_BYTES, io::stdin())).map_err(fail);
     }
@@ -147,6 +184,56 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>> {
     // The length of a pipe is 0 and says nothing.
     let limit = if metadata.is_file() { metadata.len() } else { u64::MAX };
     unpack(BufReader::with_capacity(BUFFER_BYTES, file.take(limit))).map_err(fail)
+}
+
+/// What agents write beside a folder of events: the state of the conversation.
+const STATE_FILE: &str = "base_state.json";
+
+/// The files of a folder that are one recording, in the order of their names, in a row.
+fn gather(folder: &Path) -> Result<Vec<u8>> {
+    let fail = |source: io::Error| Error::Io { path: folder.to_owned(), source };
+    let entries = std::fs::read_dir(folder).map_err(fail)?.filter_map(io::Result::ok);
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| has_extension(path, "json")).collect();
+    files.sort();
+    let mut first: Option<&str> = None;
+    files.retain(|file| {
+        let part =
+            open(file).ok().and_then(|source| known_part(source, file)).filter(|(_, is_part)| *is_part);
+        part.is_some_and(|(format, _)| *first.get_or_insert(format.name) == format.name)
+    });
+    let state = folder.parent().map(|parent| parent.join(STATE_FILE)).filter(|state| state.is_file());
+    let mut bytes = Vec::new();
+    // Last, as the first one is what the format is recognised by.
+    for file in files.iter().chain(&state) {
+        let limit = (MAX_LINE_BYTES + 1).saturating_sub(bytes.len()) as u64;
+        open(file)?.take(limit).read_to_end(&mut bytes).map_err(fail)?;
+        bytes.push(b'\n');
+    }
+    Ok(bytes)
+}
+
+/// The documents of an archive that make up a log, its header first, in a row; the archive itself where there
+/// are none.
+fn unzip(mut source: impl BufRead) -> io::Result<Vec<u8>> {
+    let mut packed = Vec::new();
+    source.by_ref().take(MAX_LINE_BYTES as u64).read_to_end(&mut packed)?;
+    let mut archive = zip::ZipArchive::new(Cursor::new(&packed))?;
+    let names = archive.file_names().filter_map(std::result::Result::ok);
+    let mut names: Vec<String> =
+        names.filter(|name| is_part_of_log(name)).map(std::borrow::Cow::into_owned).collect();
+    names.sort();
+    let mut bytes = Vec::new();
+    for name in names {
+        let limit = (MAX_LINE_BYTES + 1).saturating_sub(bytes.len()) as u64;
+        archive.by_name(&name)?.take(limit).read_to_end(&mut bytes)?;
+        bytes.push(b'\n');
+    }
+    Ok(if bytes.is_empty() { packed } else { bytes })
+}
+
+fn is_part_of_log(name: &str) -> bool {
+    name == "header.json" || (name.starts_with("samples/") && name.ends_with(".json"))
 }
 
 /// Unpacks `source` if it is packed.
@@ -162,6 +249,8 @@ pub fn unpack<'a>(mut source: impl BufRead + Send + 'a) -> io::Result<Box<dyn Bu
     } else if magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
         let unpacked = zstd::stream::read::Decoder::with_buffer(source)?;
         Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked)))
+    } else if magic.starts_with(b"PK\x03\x04") {
+        Ok(Box::new(Cursor::new(unzip(source)?)))
     } else {
         Ok(Box::new(source))
     }

@@ -3,21 +3,38 @@
 //! [`input`] finds the files, [`read`] sniffs the format of one and reads it, [`dedupe`] leaves out
 //! what several recordings of a corpus have in common.
 
+pub mod aider;
+pub mod arcturn;
+pub mod atif;
 mod chat;
 pub mod claude_code;
+pub mod cline;
 pub mod codex;
 mod conversation;
+pub mod copilot_cli;
+pub mod crush;
 pub mod dedupe;
 mod document;
+mod exchange;
 pub mod gemini_cli;
+pub mod goose;
+pub mod hash_trace;
+pub mod http;
 mod image;
 pub mod input;
+pub mod inspect;
 mod json_lines;
+mod money;
+pub mod octo;
 pub mod opencode;
+pub mod openhands;
+pub mod otel;
 pub mod pi;
+mod sqlite;
 pub mod swe_agent;
 mod time;
 mod totals;
+mod tree;
 mod value;
 
 pub use totals::Totals;
@@ -29,7 +46,7 @@ use serde_json::{Map, Value};
 
 use crate::lines::MAX_LINE_BYTES;
 use crate::session::{Session, trace};
-use crate::transcript::Transcript;
+use crate::transcript::{Notice, Transcript};
 use crate::{Error, Result};
 
 /// What a file holds.
@@ -39,6 +56,13 @@ pub enum Recording {
     Transcript(Box<Transcript>),
     /// A session without its text: one that ctxsim wrote.
     Session(Box<Session>),
+    /// A session that was recorded without text.
+    Hashed {
+        /// The session.
+        session: Box<Session>,
+        /// What could not be used of its file.
+        notices: Vec<Notice>,
+    },
 }
 
 /// Options of [`read`].
@@ -46,6 +70,17 @@ pub enum Recording {
 pub struct ReadOptions {
     /// Name of the format (`--input-format`); sniffed where there is none.
     pub format: Option<String>,
+}
+
+/// How much of a recording is wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it.
+    #[default]
+    Full,
+    /// What accounting needs. Texts may be cut short: what is empty stays empty, and the rest keeps its
+    /// beginning. Everything else is as in [`Detail::Full`], and readers that gain nothing leave nothing out.
+    Facts,
 }
 
 /// A format that can be read.
@@ -129,7 +164,173 @@ pub static FORMATS: &[Format] = &[
         recognise: swe_agent::recognise,
         read: |source, label| swe_agent::read(source, label).map(conversations),
     },
+    Format {
+        name: arcturn::NAME,
+        what: "Arcturn session, one JSON object a line",
+        folders: &["~/.arcturn/sessions"],
+        extensions: &["jsonl"],
+        recognise: arcturn::recognise,
+        read: |source, label| arcturn::read(source, label).map(conversations),
+    },
+    Format {
+        name: octo::NAME,
+        what: "octo session, one JSON object a line",
+        folders: &["~/.octo/sessions"],
+        extensions: &["jsonl"],
+        recognise: octo::recognise,
+        read: |source, label| octo::read(source, label).map(conversations),
+    },
+    Format {
+        name: copilot_cli::NAME,
+        what: "Copilot CLI event log, one JSON object a line",
+        folders: &["~/.copilot/session-state"],
+        extensions: &["jsonl"],
+        recognise: copilot_cli::recognise,
+        read: |source, label| copilot_cli::read(source, label).map(conversations),
+    },
+    Format {
+        name: cline::NAME,
+        what: "Cline or Roo task folder: api_conversation_history.json with the files beside it",
+        folders: &[
+            "~/.config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+            "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+            "~/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+            "~/Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+        ],
+        extensions: &["json"],
+        recognise: cline::recognise,
+        read: |source, label| cline::read(source, label).map(conversations),
+    },
+    Format {
+        name: crush::NAME,
+        what: "Crush database of a project, SQLite",
+        folders: &[".crush"],
+        extensions: &["db"],
+        recognise: crush::recognise,
+        read: |source, label| crush::read(source, label).map(conversations),
+    },
+    Format {
+        name: goose::NAME,
+        what: "Goose session, one JSON object a line, or the SQLite database with all of them",
+        folders: &["~/.local/share/goose/sessions"],
+        extensions: &["jsonl", "db"],
+        recognise: goose::recognise,
+        read: |source, label| goose::read(source, label).map(conversations),
+    },
+    Format {
+        name: aider::NAME,
+        what: "Aider chat history of a project, Markdown",
+        folders: &[],
+        extensions: &["chat.history.md"],
+        recognise: aider::recognise,
+        read: |source, label| aider::read(source, label).map(conversations),
+    },
+    Format {
+        name: hash_trace::MOONCAKE,
+        what: "Mooncake trace: requests as lists of block hashes, one JSON object a line",
+        folders: &[],
+        extensions: &["jsonl"],
+        recognise: hash_trace::recognise_mooncake,
+        read: hash_trace::read_mooncake,
+    },
+    Format {
+        name: hash_trace::KV_CACHE_TESTER,
+        what: "kv-cache-tester trace: a conversation as lists of block hashes, a JSON document",
+        folders: &[],
+        extensions: &["json"],
+        recognise: hash_trace::recognise_kv_cache_tester,
+        read: hash_trace::read_kv_cache_tester,
+    },
+    Format {
+        name: openhands::NAME,
+        what: "OpenHands events: a list, a folder with one a file, or evaluation output with one conversation a line",
+        folders: &["~/.openhands/sessions"],
+        extensions: &["json", "jsonl"],
+        recognise: openhands::recognise,
+        read: |source, label| openhands::read(source, label).map(conversations),
+    },
+    Format {
+        name: openhands::SDK_NAME,
+        what: "OpenHands SDK conversation, a folder with a JSON document for each event",
+        folders: &["~/.openhands/conversations"],
+        extensions: &["json", "jsonl"],
+        recognise: openhands::recognise_sdk,
+        read: |source, label| openhands::read_sdk(source, label).map(conversations),
+    },
+    Format {
+        name: inspect::NAME,
+        what: "Inspect evaluation log, a JSON document or a zip archive",
+        folders: &[],
+        extensions: &["eval", "json"],
+        recognise: inspect::recognise,
+        read: |source, label| inspect::read(source, label).map(conversations),
+    },
+    Format {
+        name: atif::NAME,
+        what: "ATIF trajectory (Harbor), a JSON document",
+        folders: &[],
+        extensions: &["json"],
+        recognise: atif::recognise,
+        read: |source, label| atif::read(source, label).map(conversations),
+    },
+    Format {
+        name: otel::NAME,
+        what: "OpenTelemetry spans of requests to models, OTLP JSON",
+        folders: &[],
+        extensions: &["json", "jsonl"],
+        recognise: otel::recognise,
+        read: |source, label| otel::read(source, label).map(conversations),
+    },
+    Format {
+        name: http::LITELLM,
+        what: "completion logs of LiteLLM, a folder with a JSON document for each request",
+        folders: &[],
+        extensions: &["json"],
+        recognise: http::recognise_litellm,
+        read: |source, label| http::read_litellm(source, label).map(conversations),
+    },
+    Format {
+        name: http::CASSETTE,
+        what: "cassette of an HTTP recorder (go-vcr, VCR, vcrpy, nock), YAML or JSON",
+        folders: &[],
+        extensions: &["yaml", "yml", "json"],
+        recognise: http::recognise_cassette,
+        read: |source, label| http::read_cassette(source, label).map(conversations),
+    },
+    Format {
+        name: http::CLAUDE_TRACE,
+        what: "claude-trace log of requests and responses, one pair a line",
+        folders: &[".claude-trace"],
+        extensions: &["jsonl"],
+        recognise: http::recognise_claude_trace,
+        read: |source, label| http::read_claude_trace(source, label).map(conversations),
+    },
+    Format {
+        name: http::PAIRS,
+        what: "pairs of request and response bodies: Anthropic Messages, OpenAI Chat or Responses",
+        folders: &[],
+        extensions: &["json", "jsonl"],
+        recognise: http::recognise_pair,
+        read: |source, label| http::read_pairs(source, label).map(conversations),
+    },
 ];
+
+/// Formats whose files hold one request or event each: those of a folder are one recording.
+const GROUPED: &[&str] = &[http::LITELLM, openhands::NAME, openhands::SDK_NAME];
+
+impl Format {
+    /// Whether all files of a folder are one recording.
+    pub fn is_grouped(&self) -> bool {
+        GROUPED.contains(&self.name)
+    }
+}
+
+/// How a file of a format is read.
+type Reader = fn(&mut dyn BufRead, &Path) -> Result<Vec<Recording>>;
+
+/// Readers that leave texts out, for formats of which people have gigabytes.
+const FACTS: &[(&str, Reader)] =
+    &[(claude_code::NAME, |source, label| claude_code::read_facts(source, label).map(conversations))];
 
 fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
     transcripts.into_iter().map(|t| Recording::Transcript(Box::new(t))).collect()
@@ -146,18 +347,34 @@ const SNIFFED_BYTES: usize = MAX_LINE_BYTES;
 /// # Errors
 ///
 /// If the source cannot be read, is empty, is of no known format, or holds nothing to replay.
-pub fn read(mut source: impl BufRead, label: &Path, options: &ReadOptions) -> Result<Vec<Recording>> {
+pub fn read(source: impl BufRead, label: &Path, options: &ReadOptions) -> Result<Vec<Recording>> {
+    read_detail(source, label, options, Detail::Full)
+}
+
+/// The same with as much of it as is wanted.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_detail(
+    mut source: impl BufRead,
+    label: &Path,
+    options: &ReadOptions,
+    detail: Detail,
+) -> Result<Vec<Recording>> {
     let mut head = Vec::new();
     let format = match &options.format {
         Some(name) => format(name)?,
         None => sniff(&mut source, label, &mut head)?,
     };
-    (format.read)(&mut Cursor::new(head).chain(source), label)
+    let facts = FACTS.iter().find(|(name, _)| detail == Detail::Facts && *name == format.name);
+    let read = facts.map_or(format.read, |(_, read)| *read);
+    read(&mut Cursor::new(head).chain(source), label)
 }
 
-/// Whether `source` begins like a recording.
-pub fn is_known(mut source: impl BufRead) -> bool {
-    sniff(&mut source, Path::new(""), &mut Vec::new()).is_ok()
+/// The format that `source`, the file `label`, begins like.
+pub fn known(mut source: impl BufRead, label: &Path) -> Option<&'static Format> {
+    sniff(&mut source, label, &mut Vec::new()).ok()
 }
 
 /// The format of that name.
@@ -174,6 +391,10 @@ pub fn format(name: &str) -> Result<&'static Format> {
 /// of them the beginning of one.
 fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<&'static Format> {
     let fail = |reason: String| Error::Input { path: label.to_owned(), line: 0, reason };
+    if let Some(outline) = outline(source, label, head)? {
+        let known = FORMATS.iter().find(|f| (f.recognise)(&outline));
+        return known.ok_or_else(|| fail("a database, and none of a known format".to_owned()));
+    }
     for _ in 0..SNIFFED_LINES {
         let start = head.len();
         let limit = (SNIFFED_BYTES - start.min(SNIFFED_BYTES)) as u64;
@@ -183,7 +404,8 @@ fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<
         }
         let line = head[start..].strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head[start..]);
         // Only the first object counts: others may be glued to it.
-        let first = serde_json::Deserializer::from_slice(line).into_iter::<Map<String, Value>>().next();
+        let text = String::from_utf8_lossy(line);
+        let first = serde_json::Deserializer::from_str(&text).into_iter::<Map<String, Value>>().next();
         if let Some(Ok(object)) = first
             && let Some(format) = FORMATS.iter().find(|f| (f.recognise)(&object))
         {
@@ -199,6 +421,21 @@ fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<
     }
     let known: Vec<String> = FORMATS.iter().map(|f| format!("{} ({})", f.name, f.what)).collect();
     Err(fail(format!("no recording of a known format; known are {}", known.join(", "))))
+}
+
+/// What formats that are not JSON are recognised by, if `source` begins like one of them.
+fn outline(
+    source: &mut impl BufRead,
+    label: &Path,
+    head: &mut Vec<u8>,
+) -> Result<Option<Map<String, Value>>> {
+    let fail = |source| Error::Io { path: label.to_owned(), source };
+    let start = source.fill_buf().map_err(fail)?;
+    if start.starts_with(sqlite::MAGIC) {
+        *head = sqlite::head(source).map_err(fail)?;
+        return Ok(Some(sqlite::outline(head, label)));
+    }
+    Ok(aider::outline(start))
 }
 
 /// The first line of a trace names the program that wrote it.

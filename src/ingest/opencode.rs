@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use super::conversation::{At, Conversation};
 use super::document;
 use super::image;
+use super::money;
 use super::value::{self, Counts, chars, flag, items, text, time_ms};
 use crate::transcript::{Content, EventKind, Notice, ResultPart, Transcript};
 use crate::usage::Usage;
@@ -163,6 +164,7 @@ impl Reader {
             response.last_at_ms = ended.max(at.ms);
             response.usage = usage;
             response.output_is_final = usage.is_some() && info.get("error").is_none();
+            response.recorded_cost_pusd = money::pusd(billed.get("cost"));
             if !is_summary {
                 response.content = content;
             } else if !content.is_empty() {

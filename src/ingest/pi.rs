@@ -12,16 +12,16 @@
 //! triggered it: each compaction counts as automatic. What a compaction keeps is put in as plain text. Going
 //! back to a branch that was left before is not followed.
 
-use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::conversation::{At, Conversation};
-use super::json_lines;
+use super::conversation::At;
+use super::tree::Tree;
 use super::value::{self, Counts, chars, flag, items, text, time_ms};
-use crate::transcript::{Content, Entry, EventKind, Notice, Transcript};
+use super::{json_lines, money};
+use crate::transcript::{Content, EventKind, Notice, Transcript};
 use crate::usage::Usage;
 use crate::{Error, Result};
 
@@ -47,28 +47,12 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
         reader.line(number, line, notices);
     })
     .map_err(|source| Error::Io { path: label.to_owned(), source })?;
-    reader.conversation.finish(NAME, notices, label)
-}
-
-/// An entry of the file.
-#[derive(Debug, Clone, Copy)]
-struct Node {
-    /// Index of its parent.
-    parent: Option<usize>,
-    /// What of the transcript it became: from, and up to.
-    from: usize,
-    to: usize,
-    /// Responses of the transcript up to and with it.
-    responses: usize,
-    is_response: bool,
+    reader.tree.conversation.finish(NAME, notices, label)
 }
 
 #[derive(Default)]
 struct Reader {
-    conversation: Conversation,
-    nodes: Vec<Node>,
-    /// Places of entries with an id.
-    by_id: BTreeMap<String, usize>,
+    tree: Tree,
 }
 
 impl Reader {
@@ -78,30 +62,14 @@ impl Reader {
             self.session(line);
             return;
         }
-        // A line that is there twice.
-        if self.by_id.contains_key(text(line, "id")) {
-            return;
-        }
-        let last = self.nodes.len().checked_sub(1);
-        let named = self.by_id.get(text(line, "parentId")).copied();
-        // An unknown parent tells nothing; an explicit none is the root.
-        let is_root = line.get("parentId").is_some_and(Value::is_null);
-        let parent = if is_root { None } else { named.or(last) };
-        if parent != last {
-            self.go_back(at, parent);
-        }
-        let (from, before) = (self.conversation.transcript.entries.len(), self.conversation.responses());
-        self.entry(at, line, parent, notices);
-        let responses = self.conversation.responses();
-        let to = self.conversation.transcript.entries.len();
-        self.nodes.push(Node { parent, from, to, responses, is_response: responses > before });
-        if !text(line, "id").is_empty() {
-            self.by_id.insert(text(line, "id").to_owned(), self.nodes.len() - 1);
+        if let Some(open) = self.tree.open(at, line) {
+            self.entry(at, line, open.parent, notices);
+            self.tree.close(line, open);
         }
     }
 
     fn session(&mut self, header: &Value) {
-        let head = &mut self.conversation.transcript;
+        let head = &mut self.tree.conversation.transcript;
         if head.session_id.is_empty() {
             text(header, "id").clone_into(&mut head.session_id);
         }
@@ -112,11 +80,11 @@ impl Reader {
             "message" => self.message(at, entry.get("message").unwrap_or(&Value::Null), notices),
             "custom_message" => {
                 let content = entry.get("content").unwrap_or(&Value::Null);
-                self.conversation.input(at, value::user_content(content), true);
+                self.tree.conversation.input(at, value::user_content(content), true);
             }
             "branch_summary" => {
                 let summary = vec![Content::Text(text(entry, "summary").to_owned())];
-                self.conversation.input(at, summary, true);
+                self.tree.conversation.input(at, summary, true);
             }
             "compaction" => self.compaction(at, entry, parent),
             _ => {}
@@ -126,7 +94,7 @@ impl Reader {
     fn message(&mut self, at: At, message: &Value, notices: &mut Vec<Notice>) {
         let content = message.get("content").unwrap_or(&Value::Null);
         match text(message, "role") {
-            "user" => self.conversation.input(at, value::user_content(content), false),
+            "user" => self.tree.conversation.input(at, value::user_content(content), false),
             "assistant" => self.response(at, message, notices),
             "toolResult" => {
                 let result = Content::ToolResult {
@@ -134,14 +102,14 @@ impl Reader {
                     parts: value::result_parts(content),
                     is_error: flag(message, "isError"),
                 };
-                self.conversation.input(at, vec![result], false);
+                self.tree.conversation.input(at, vec![result], false);
             }
             // A command that the user ran: sent along with the next prompt.
             "bashExecution" if !flag(message, "excludeFromContext") => {
                 let ran = format!("Ran `{}`\n{}", text(message, "command"), text(message, "output"));
-                self.conversation.input(at, vec![Content::Text(ran)], true);
+                self.tree.conversation.input(at, vec![Content::Text(ran)], true);
             }
-            "custom" | "hookMessage" => self.conversation.input(at, value::user_content(content), true),
+            "custom" | "hookMessage" => self.tree.conversation.input(at, value::user_content(content), true),
             _ => {}
         }
     }
@@ -163,75 +131,36 @@ impl Reader {
             "" => begun.map_or(String::new(), |ms| format!("{}-{ms}", text(message, "model"))),
             id => id.to_owned(),
         };
-        self.conversation.open_response(at, &id, text(message, "model"));
-        if let Some(response) = self.conversation.last_response() {
+        self.tree.conversation.open_response(at, &id, text(message, "model"));
+        if let Some(response) = self.tree.conversation.last_response() {
             response.first_at_ms = begun.or(at.ms);
             response.last_at_ms = at.ms.max(begun);
             response.content = content;
             response.usage = usage;
             let stop = text(message, "stopReason");
             response.output_is_final = usage.is_some() && !matches!(stop, "" | "aborted" | "error");
+            response.recorded_cost_pusd = money::pusd(message.pointer("/usage/cost/total"));
         }
     }
 
     fn compaction(&mut self, at: At, entry: &Value, parent: Option<usize>) {
         let pre_tokens = Counts::default().field(entry, "tokensBefore");
         let pre_tokens = Some(pre_tokens).filter(|t| *t > 0);
-        let first_kept = self.by_id.get(text(entry, "firstKeptEntryId")).copied().or_else(|| {
+        let first_kept = self.tree.find(text(entry, "firstKeptEntryId")).or_else(|| {
             // In version 1 by number, of all lines; the header is the first.
             let index = entry.get("firstKeptEntryIndex").and_then(Value::as_u64)?;
             usize::try_from(index).ok()?.checked_sub(1)
         });
-        let path = self.path(parent);
-        let kept = path.iter().filter(|n| first_kept.is_some_and(|first| **n >= first));
-        let kept: Vec<Content> = kept.flat_map(|n| self.contents(*n)).collect();
-        self.conversation.event(at, EventKind::Compaction { automatic: true, pre_tokens, post_tokens: None });
-        self.conversation.input(at, vec![Content::Text(text(entry, "summary").to_owned())], true);
-        self.conversation.input(at, kept, true);
-    }
-
-    /// What entry `node` put into the conversation, as text.
-    fn contents(&self, node: usize) -> Vec<Content> {
-        let Node { from, to, .. } = self.nodes[node];
-        let entries = &self.conversation.transcript.entries[from..to];
-        let contents = entries.iter().flat_map(|entry| match entry {
-            Entry::Input(input) => input.content.as_slice(),
-            Entry::Response(response) => response.content.as_slice(),
-            Entry::Event(_) => &[],
-        });
-        contents.map(value::as_text).collect()
-    }
-
-    /// The entries from the root to `leaf`, by index. Parents always come before their children.
-    fn path(&self, leaf: Option<usize>) -> Vec<usize> {
-        let mut path = Vec::new();
-        let mut next = leaf;
-        while let Some(node) = next {
-            path.push(node);
-            next = self.nodes[node].parent;
-        }
-        path.reverse();
-        path
-    }
-
-    /// The conversation goes on behind `parent`: what lies behind the last response before it is sent anew.
-    fn go_back(&mut self, at: At, parent: Option<usize>) {
-        let path = self.path(parent);
-        let last = path.iter().rposition(|n| self.nodes[*n].is_response);
-        let responses = last.map_or(0, |place| self.nodes[path[place]].responses);
-        let again = &path[last.map_or(0, |place| place + 1)..];
-        let entries = &self.conversation.transcript.entries;
-        let again: Vec<Entry> = again
-            .iter()
-            .flat_map(|n| &entries[self.nodes[*n].from..self.nodes[*n].to])
-            .filter(|entry| matches!(entry, Entry::Input(_)))
-            .cloned()
-            .collect();
-        if self.conversation.responses() > responses || !again.is_empty() {
-            let keep_responses = u32::try_from(responses).unwrap_or(u32::MAX);
-            self.conversation.event(at, EventKind::Rewound { keep_responses });
-            self.conversation.transcript.entries.extend(again);
-        }
+        let path = self.tree.path(parent);
+        // An earlier compaction is no message: what it summarized is in the new summary.
+        let is_kept = |n: &usize| first_kept.is_some_and(|first| *n >= first) && !self.tree.is_compaction(*n);
+        let kept: Vec<Content> =
+            path.into_iter().filter(is_kept).flat_map(|n| self.tree.contents(n)).collect();
+        self.tree
+            .conversation
+            .event(at, EventKind::Compaction { automatic: true, pre_tokens, post_tokens: None });
+        self.tree.conversation.input(at, vec![Content::Text(text(entry, "summary").to_owned())], true);
+        self.tree.conversation.input(at, kept, true);
     }
 }
 

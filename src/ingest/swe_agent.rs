@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::conversation::{At, Conversation};
 use super::value::{self, Counts, flag, items, text};
-use super::{chat, document};
+use super::{chat, document, money};
 use crate::transcript::{Content, Notice, Transcript};
 use crate::{Error, Result};
 
@@ -40,7 +40,11 @@ pub fn recognise(object: &Map<String, Value>) -> bool {
 pub fn recognise_mini(object: &Map<String, Value>) -> bool {
     let info = object.get("info").is_some_and(|info| info.get("mini_version").is_some());
     let format = object.get("trajectory_format").and_then(Value::as_str);
-    info || format.is_some_and(|format| format.starts_with("mini-swe-agent"))
+    // Before version 1 there is nothing around the messages: the first one is the agent's own instruction.
+    let is_system = object.get("role").and_then(Value::as_str) == Some("system");
+    let content = object.get("content").and_then(Value::as_str).filter(|_| is_system);
+    let is_bare = content.is_some_and(|text| text.contains("exactly ONE bash code block"));
+    info || is_bare || format.is_some_and(|format| format.starts_with("mini-swe-agent"))
 }
 
 /// Reads a trajectory of SWE-agent.
@@ -99,6 +103,7 @@ impl Reader {
         let info = document.get("info").unwrap_or(&Value::Null);
         let version = ["mini_version", "swe_agent_version"].map(|name| text(info, name));
         head.agent_version = version.concat();
+        head.recorded_cost_pusd = money::pusd(info.pointer("/model_stats/instance_cost"));
         let model = info.pointer("/config/model/model_name").and_then(Value::as_str);
         // A document of its own, as text.
         let replay = serde_json::from_str::<Value>(text(document, "replay_config")).unwrap_or_default();
@@ -145,6 +150,8 @@ impl Reader {
             notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });
         }
         let usage = counts.finish(usage);
+        let cost = message.pointer("/extra/cost").or_else(|| response.pointer("/usage/cost"));
+        let cost = money::pusd(cost);
         let model = Some(text(response, "model")).filter(|model| !model.is_empty()).unwrap_or(&self.model);
         // In seconds.
         let ms = response.get("created").and_then(Value::as_u64).filter(|s| *s < 1 << 36);
@@ -155,6 +162,7 @@ impl Reader {
             response.content = content;
             response.usage = usage;
             response.output_is_final = usage.is_some();
+            response.recorded_cost_pusd = cost;
         }
     }
 

@@ -39,6 +39,16 @@ pub fn time_ms(value: Option<&Value>) -> Option<i64> {
     }
 }
 
+/// A time as a number of seconds, or of milliseconds where it is too large for seconds.
+pub fn seconds_or_ms(value: Option<&Value>) -> Option<i64> {
+    // Seconds of the year 5138; as milliseconds a day of 1973.
+    const LAST_SECOND: i64 = 100_000_000_000;
+    match value?.as_i64()? {
+        seconds @ 0..LAST_SECOND => Some(seconds * 1000),
+        _ => time_ms(value),
+    }
+}
+
 /// Number of characters of a signature.
 pub fn chars(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
@@ -64,6 +74,11 @@ impl Counts {
         count.unwrap_or(0)
     }
 
+    /// Takes no count for good unless `is_good`.
+    pub fn reject_unless(&mut self, is_good: bool) {
+        self.bad |= !is_good;
+    }
+
     /// What `whole` leaves when `part` is taken out of it.
     pub fn without(&mut self, whole: u64, part: u64) -> u64 {
         self.bad |= part > whole;
@@ -79,6 +94,17 @@ impl Counts {
     pub fn finish(&self, usage: Usage) -> Option<Usage> {
         (!self.bad && usage != Usage::default()).then_some(usage)
     }
+}
+
+/// Whether a field, if it is there, is a sum of counts: over a long session they are more than one can be.
+pub fn is_total(value: Option<&Value>) -> bool {
+    const MAX_TOTAL: u64 = 1_000_000_000_000_000;
+    let total = match value {
+        None | Some(Value::Null) => Some(0),
+        Some(Value::String(text)) => text.trim().parse().ok(),
+        Some(value) => value.as_u64(),
+    };
+    total.is_some_and(|total| total <= MAX_TOTAL)
 }
 
 /// A block of content as a part of a result; blocks that are neither text nor image keep their size as
@@ -125,7 +151,9 @@ fn image_data(block: &Value) -> Option<&str> {
     };
     let inline = block.get("inlineData").filter(|data| text(data, "mimeType").starts_with("image/"));
     let plain = (text(block, "type") == "image").then_some(block);
-    let data = [url, inline.and_then(|i| i.get("data")), plain.and_then(|p| p.get("data"))];
+    let plain = |path: &str| plain.and_then(|p| p.pointer(path));
+    let data =
+        [url, inline.and_then(|i| i.get("data")), plain("/data"), plain("/source/data"), plain("/image")];
     data.into_iter().flatten().find_map(Value::as_str)
 }
 
@@ -187,6 +215,8 @@ mod tests {
             json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}),
             json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}),
             json!({"type": "image", "data": "AAAA", "mimeType": "image/png"}),
+            json!({"type": "image", "image": "data:image/png;base64,AAAA"}),
+            json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}),
         ] {
             let content = user_content(&json!([image]));
             assert!(matches!(&content[..], [Content::Image(i)] if i.base64_chars == 4), "{image}");

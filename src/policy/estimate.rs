@@ -12,7 +12,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use super::file::{Anchor, Per, Round};
 use super::laws::digits;
+use super::value::Decimal;
 
 /// The shapes as written in a preset: compact JSON of each kind of message and block, with everything
 /// that varies left empty.
@@ -38,8 +40,14 @@ pub struct Shapes {
 pub struct EstimateLaw {
     /// JSON characters per token; each message is rounded up by itself.
     pub chars_per_token: u64,
-    /// Start from the last usage reported, if any.
-    pub anchored: bool,
+    /// What it starts from.
+    pub anchor: Anchor,
+    /// Any edit of the stored history makes the client forget the last usage until the next answer.
+    pub until_edit: bool,
+    /// All results of a batch are one message.
+    pub merged: bool,
+    /// Texts are measured, not JSON.
+    pub texts: Option<TextLaw>,
     /// Digits of the timestamps of user messages, answers and results.
     pub timestamp_digits: [u64; 3],
     user: u64,
@@ -59,11 +67,14 @@ pub const TIMESTAMP_DIGITS: u64 = 13;
 
 impl EstimateLaw {
     /// Measures the shapes.
-    pub fn new(chars_per_token: u64, anchored: bool, shapes: &Shapes) -> EstimateLaw {
+    pub fn new(chars_per_token: u64, shapes: &Shapes) -> EstimateLaw {
         let len = |s: &str| s.encode_utf16().count() as u64;
         EstimateLaw {
             chars_per_token: chars_per_token.max(1),
-            anchored,
+            anchor: Anchor::None,
+            until_edit: false,
+            merged: false,
+            texts: None,
             timestamp_digits: [TIMESTAMP_DIGITS; 3],
             user: len(&shapes.user),
             assistant: len(&shapes.assistant),
@@ -75,6 +86,14 @@ impl EstimateLaw {
             offload_details: len(&shapes.offload_details),
             stop_reason: len(&shapes.stop_reason),
             stop_reason_with_calls: len(&shapes.stop_reason_with_calls),
+        }
+    }
+
+    /// Whole tokens of a sum of messages, in thousandths of tokens.
+    pub fn total(&self, milli: u64) -> u64 {
+        match &self.texts {
+            Some(text) => text.rounded(milli.saturating_mul(text.factor_percent) / 100) / 1_000,
+            None => milli / 1_000,
         }
     }
 
@@ -98,6 +117,82 @@ impl EstimateLaw {
     pub fn tool_result(&self, call_id_utf16: u64, tool_utf16: u64, is_error: bool) -> MessageSize<'_> {
         let fixed = self.tool_result + self.timestamp_digits[2] - u64::from(is_error);
         MessageSize::new(self, fixed + call_id_utf16 + tool_utf16)
+    }
+}
+
+/// What an estimate of texts looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextUnit {
+    /// UTF-16 units or UTF-8 bytes by so many to a token.
+    Utf16(Decimal),
+    Bytes(Decimal),
+    /// ASCII characters by four, down; the bytes of the others by one and a half, half up.
+    Runes,
+    /// The session's own token counts.
+    Tokens,
+}
+
+/// A law over the texts of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextLaw {
+    pub unit: TextUnit,
+    pub round: Round,
+    pub per: Per,
+    pub message_tokens: u64,
+    pub image_tokens: u64,
+    /// Thinking counts.
+    pub thinking: bool,
+    /// Names and arguments of calls count.
+    pub args: bool,
+    /// Of the sum, in hundredths.
+    pub factor_percent: u64,
+}
+
+/// Sizes of one text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TextSize {
+    pub utf16: u64,
+    pub bytes: u64,
+    pub ascii: u64,
+    pub tokens: u64,
+}
+
+impl TextSize {
+    /// A text of ASCII characters only.
+    pub fn ascii(chars: u64) -> TextSize {
+        TextSize { utf16: chars, bytes: chars, ascii: chars, tokens: 0 }
+    }
+}
+
+impl TextLaw {
+    /// Thousandths of tokens of one text, rounded here if texts are what is rounded.
+    pub fn milli(&self, text: &TextSize) -> u64 {
+        let by = |size: u64, per_token: Decimal| {
+            let scaled = u128::from(size) * 1_000_000_000 / u128::from(per_token.0.unsigned_abs().max(1));
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        let milli = match self.unit {
+            TextUnit::Utf16(per_token) => by(text.utf16, per_token),
+            TextUnit::Bytes(per_token) => by(text.bytes, per_token),
+            TextUnit::Runes => 1_000 * (text.ascii / 4 + (4 * text.bytes.saturating_sub(text.ascii) + 3) / 6),
+            TextUnit::Tokens => 1_000 * text.tokens,
+        };
+        if self.per == Per::Block { self.rounded(milli) } else { milli }
+    }
+
+    /// Thousandths of tokens of a message whose texts come to so many.
+    pub fn message_milli(&self, texts_milli: u64) -> u64 {
+        let texts = if self.per == Per::Message { self.rounded(texts_milli) } else { texts_milli };
+        texts + 1_000 * self.message_tokens
+    }
+
+    fn rounded(&self, milli: u64) -> u64 {
+        1_000
+            * match self.round {
+                Round::Up => milli.div_ceil(1_000),
+                Round::Down => milli / 1_000,
+                Round::HalfUp => (milli + 500) / 1_000,
+            }
     }
 }
 

@@ -1,42 +1,195 @@
 //! The rule interpreter: trigger, selector, cadence → plan. One strategy, one run.
 //!
-//! Cost follows what is new: totals are running sums of the context, and each selector keeps a cursor
-//! over the results it has already looked at, so a rule that does not fire costs a few comparisons.
+//! Cost follows what is new: totals are running sums of the context or of the interpreter, and each selector
+//! keeps a cursor over the items it has already looked at, so a rule that does not fire costs a few
+//! comparisons.
 
 use super::Policy;
+use super::action::{Action, OffloadRule, TruncateRule};
+use super::cadence::Memo;
+use super::estimate::{Anchor, EstimateLaw, TextSize};
+use super::items::item_size;
 use super::laws::{Facts, excerpt, lines_in_part};
-use super::plan::{Offload, Plan, SummarizePlan};
-use super::strategy::{
-    Action, Hook, Keep, Measure, OffloadRule, Rule, Strategy, SummarizeRule, SummaryInput,
-};
+use super::measures::Results;
+use super::occasion::{Occasion, Stopped};
+use super::plan::{Ingest, Offload, Plan};
+use super::strategy::{Hook, Hooks, Measure, MessageUnit, Rule, Strategy, Threshold, Unit};
+pub use super::stubs::Firing;
 use super::stubs::RuleState;
-use super::summarize;
+use super::sums::Sums;
+use super::turns;
 use super::view::View;
+use super::{fold_plan, replace};
 use crate::session::{Flags, Session};
 
 /// Runs the rules of a [`Strategy`].
 #[derive(Debug)]
 pub struct Interpreter<'p> {
-    strategy: &'p Strategy,
+    pub(super) strategy: &'p Strategy,
+    hooks: Hooks,
     rules: Vec<RuleState>,
+    /// Per rule: running sums under the rule's own law; the first is the strategy's.
+    sums: Vec<Sums>,
+    results: Vec<Results>,
+    /// What an agent writes down of its own actions, so a resume keeps it.
+    memos: Vec<Memo>,
+    /// Of the sequence at hand, per rule: how it came to run.
+    fired: Vec<Option<Firing>>,
+    stopped: Vec<bool>,
 }
 
 impl<'p> Interpreter<'p> {
     /// An interpreter for one run over `session`.
     pub fn new(strategy: &'p Strategy, session: &Session) -> Interpreter<'p> {
-        let rules = strategy
-            .rules
-            .iter()
-            .map(|rule| {
-                let except = match &rule.action {
-                    Action::Offload(a) => a.except.as_slice(),
-                    Action::Stub(a) => a.except.as_slice(),
-                    Action::Summarize(_) => &[],
-                };
-                RuleState::new(except, session)
-            })
-            .collect();
-        Interpreter { strategy, rules }
+        let rules: Vec<RuleState> =
+            strategy.rules.iter().map(|rule| RuleState::new(rule.action.tools(), session)).collect();
+        let count = rules.len();
+        Interpreter {
+            strategy,
+            hooks: strategy.hooks(),
+            rules,
+            sums: vec![Sums::default(); count + 1],
+            results: vec![Results::default(); count],
+            memos: vec![Memo::default(); count],
+            fired: vec![None; count],
+            stopped: vec![false; count],
+        }
+    }
+
+    /// Running sums of the client's estimate as `rule` has it.
+    fn sums(&mut self, rule: usize, view: &View<'_>, law: &EstimateLaw) -> &Sums {
+        let own = self.strategy.rules[rule].scope.estimate.is_some();
+        let sums = &mut self.sums[if own { rule + 1 } else { 0 }];
+        sums.refresh(view, law);
+        sums
+    }
+
+    /// The client's estimate of its history, as `rule` has it; 0 without a law.
+    fn estimate(&mut self, rule: usize, view: &View<'_>) -> u64 {
+        let strategy = self.strategy;
+        let Some(law) = strategy.law_of(&strategy.rules[rule]) else { return 0 };
+        if law.anchor == Anchor::None || view.last_usage(law.until_edit).is_none() {
+            return self.plain_estimate(rule, view);
+        }
+        view.estimate_tokens(law)
+    }
+
+    /// The same without its anchor.
+    fn plain_estimate(&mut self, rule: usize, view: &View<'_>) -> u64 {
+        let strategy = self.strategy;
+        let Some(law) = strategy.law_of(&strategy.rules[rule]) else { return 0 };
+        law.total(self.sums(rule, view, law).milli_before(u32::MAX))
+    }
+
+    /// How the rule's trigger comes out; `None`: it does not fire.
+    fn firing(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Firing> {
+        let spec = &self.strategy.rules[rule];
+        if let Some(leader) = spec.follows.filter(|_| !occasion.is_forced) {
+            return self.fired[leader].filter(|_| !self.stopped[leader]);
+        }
+        if occasion.asks_no_trigger() || spec.when.is_empty() {
+            let value = if spec.stop_if_under.is_some() { self.estimate(rule, view) } else { 0 };
+            return Some(Firing { value, limit: spec.when.first().map_or(0, |t| t.limit), hard: false });
+        }
+        let mut first = None;
+        for threshold in spec.when.iter().filter(|t| t.at.is_none_or(|at| at == occasion.hook)) {
+            let value = self.value(rule, threshold.measure, occasion, view);
+            if threshold.crossed(value) {
+                first = first.or(Some(Firing { value, limit: threshold.limit, hard: threshold.hard }));
+                if !spec.all {
+                    break;
+                }
+            } else if spec.all {
+                return None;
+            }
+        }
+        first
+    }
+
+    fn value(&mut self, rule: usize, measure: Measure, occasion: &Occasion, view: &View<'_>) -> u64 {
+        let strategy = self.strategy;
+        let spec = &strategy.rules[rule];
+        let law = strategy.law_of(spec);
+        match measure {
+            Measure::ToolResults(Unit::Utf16) => view.tool_results_utf16,
+            Measure::ToolResults(unit) => self.results[rule].sum(view, law, unit),
+            Measure::RequestTokens => view.raw_tokens,
+            Measure::Messages(MessageUnit::Estimate) => self.estimate(rule, view),
+            Measure::Messages(MessageUnit::PlainEstimate) => self.plain_estimate(rule, view),
+            Measure::Messages(MessageUnit::Count) => {
+                let summary = u64::from(view.summary.is_some());
+                law.map_or(0, |law| summary + self.sums(rule, view, law).messages_before(u32::MAX))
+            }
+            Measure::Messages(MessageUnit::Turns) => {
+                turns::count(view, spec.scope.turn, view.revealed) + u64::from(view.summary.is_some())
+            }
+            Measure::Messages(MessageUnit::Events(hidden)) => {
+                hidden + u64::from(view.summary.is_some()) + self.results[rule].live_blocks(view)
+            }
+            Measure::LastPrompt => view.last_usage(false).map_or(0, |u| u.total_tokens - u.output_tokens),
+            Measure::LastUsage => view.last_usage(false).map_or(0, |u| u.total_tokens),
+            Measure::Eligible(unit) => match &spec.action {
+                Action::Stub(stub) => {
+                    let (saved, count) = self.rules[rule].eligible(stub, view, law);
+                    if unit == Unit::Count { count } else { saved }
+                }
+                _ => 0,
+            },
+            Measure::SinceRequests => self.memos[rule].requests_since(occasion),
+            Measure::SinceTurns => self.memos[rule].turns_since(occasion),
+            Measure::IdleSeconds => u64::try_from(occasion.gap_ms.unwrap_or(0) / 1_000).unwrap_or(0),
+            // Looked at where the block is known, in `at_tool_result`.
+            Measure::Block(_) => 0,
+        }
+    }
+
+    /// What a rule that fires decides.
+    fn decide(
+        &mut self,
+        rule: usize,
+        occasion: &Occasion,
+        view: &View<'_>,
+        firing: Option<Firing>,
+    ) -> Option<Plan<'p>> {
+        let strategy = self.strategy;
+        let spec = &strategy.rules[rule];
+        let law = strategy.law_of(spec);
+        match &spec.action {
+            Action::Offload(_) | Action::Truncate(_) => None,
+            Action::Stub(stub) => {
+                let firing = firing.filter(|f| self.pays(rule, occasion, view, f));
+                self.rules[rule].decide(stub, view, law, firing.as_ref())
+            }
+            Action::Summarize(fold) => {
+                let firing = firing?;
+                let measured = spec.when.iter().any(|t| matches!(t.measure, Measure::Messages(_)));
+                let knows = measured || spec.follows.is_some() || occasion.asks_no_trigger();
+                let tokens_before = if knows { self.estimate(rule, view) } else { 0 };
+                if let Some(law) = law {
+                    self.sums(rule, view, law);
+                }
+                let sums = &self.sums[if spec.scope.estimate.is_some() { rule + 1 } else { 0 }];
+                fold_plan::decide(fold, spec, law, sums, view, occasion, (&firing, tokens_before))
+            }
+        }
+    }
+
+    /// The economic gate: what the edit saves over the steps to come against what it makes to be rewritten.
+    fn pays(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>, firing: &Firing) -> bool {
+        let spec = &self.strategy.rules[rule];
+        let Some(steps) = spec.cadence.break_even_steps.filter(|_| !firing.hard && !occasion.is_cold) else {
+            return true;
+        };
+        let Action::Stub(stub) = &spec.action else { return true };
+        self.rules[rule].eligible(stub, view, self.strategy.law_of(spec));
+        let Some((first, saved_utf16)) = self.rules[rule].pending() else { return true };
+        let milli = u64::from(view.session.coefficients.tool_result_milli);
+        let saved_tokens = crate::tokens::scale_milli(saved_utf16, milli);
+        let behind = self.results[rule].tokens_from(view, first).saturating_sub(saved_tokens);
+        let price = self.strategy.token_price;
+        let gain = u128::from(saved_tokens) * u128::from(price.read_pusd) * u128::from(steps);
+        let cost = u128::from(behind) * u128::from(price.write_pusd.saturating_sub(price.read_pusd));
+        gain >= cost
     }
 }
 
@@ -49,42 +202,83 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         &self.strategy.rules[rule].id
     }
 
-    fn at_tool_result(&mut self, rule: usize, view: &View<'_>, result: u32) -> Option<Offload> {
+    fn hooks(&self) -> Hooks {
+        self.hooks
+    }
+
+    fn at_tool_result(&mut self, rule: usize, view: &View<'_>, result: u32) -> Option<Ingest> {
         let spec = &self.strategy.rules[rule];
+        let is_error = view.session.blocks.flags[result as usize].has(Flags::ERROR);
+        if !spec.at.has(Hook::ToolResult)
+            || !spec.action.errors().takes(is_error)
+            || self.rules[rule].is_excepted(view.session, result)
+        {
+            return None;
+        }
+        let law = self.strategy.law_of(spec);
+        let fires = |t: &Threshold| t.crossed(block_size(view, law, t.measure, result));
+        if !(if spec.all { spec.when.iter().all(fires) } else { spec.when.iter().any(fires) }) {
+            return None;
+        }
         match &spec.action {
-            Action::Offload(offload) if spec.hook == Hook::ToolResult => {
-                decide_offload(spec, offload, &self.rules[rule], view, result)
+            Action::Offload(offload) => Some(Ingest::Offload(offload_of(offload, view, result))),
+            Action::Truncate(TruncateRule { ends, .. }) => {
+                replace::cut(view, result, ends).map(Ingest::Truncate)
             }
-            _ => None,
+            Action::Stub(_) | Action::Summarize(_) => None,
         }
     }
 
-    fn at_request(&mut self, rule: usize, view: &View<'_>, manual: bool) -> Option<Plan<'p>> {
-        let strategy = self.strategy;
-        let spec = &strategy.rules[rule];
-        if spec.hook != Hook::Request || (manual && !spec.manual) {
+    fn begin(&mut self, _occasion: &Occasion) {
+        self.fired.fill(None);
+        self.stopped.fill(false);
+    }
+
+    fn at_hook(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Plan<'p>> {
+        let spec = &self.strategy.rules[rule];
+        if !occasion.is_forced && !spec.at.has(occasion.hook) {
             return None;
         }
-        let uses_estimate = spec.when.iter().any(|t| t.measure == Measure::MessagesEstimate);
-        let law = strategy.estimate.as_ref().filter(|_| uses_estimate || manual);
-        let estimate = law.map_or(0, |law| view.estimate_tokens(law));
-        let fires = manual || fires(spec, view, estimate);
-        match &spec.action {
-            Action::Offload(_) => None,
-            Action::Stub(stub) => self.rules[rule].decide(stub, view, fires),
-            Action::Summarize(summarize) if fires => {
-                decide_summary(summarize, strategy, view, estimate, manual)
-            }
-            Action::Summarize(_) => None,
+        let mut firing = self.firing(rule, occasion, view);
+        self.fired[rule] = firing;
+        if let Some(f) = &firing
+            && !f.hard
+            && !occasion.asks_no_trigger()
+            && self.memos[rule].holds_back(&spec.cadence, f, occasion, view)
+        {
+            firing = None;
         }
+        if firing.is_none() && !matches!(spec.action, Action::Stub(_)) {
+            return None;
+        }
+        self.decide(rule, occasion, view, firing)
+    }
+
+    fn applied(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Stopped> {
+        let spec = &self.strategy.rules[rule];
+        let firing = self.fired[rule].unwrap_or_default();
+        let floor = if spec.cadence.no_refire_above_floor && !spec.when.is_empty() {
+            self.value(rule, spec.when[0].measure, occasion, view)
+        } else {
+            0
+        };
+        self.memos[rule].acted(&spec.cadence, occasion, view, floor);
+        let stop = spec.stop_if_under.filter(|_| !occasion.is_forced)?;
+        let after = if stop.plain { self.plain_estimate(rule, view) } else { self.estimate(rule, view) };
+        let stops = after < stop.under && occasion.hook != Hook::Manual;
+        self.stopped[rule] = stops;
+        Some(Stopped { stops, tokens_before: firing.value, tokens_after: after })
+    }
+
+    fn failed(&mut self, rule: usize) {
+        let cadence = &self.strategy.rules[rule].cadence;
+        self.memos[rule].failed(cadence);
     }
 
     fn resumed(&mut self, session: &Session) {
-        *self = Interpreter::new(self.strategy, session);
-    }
-
-    fn has_tool_result_rules(&self) -> bool {
-        self.strategy.rules.iter().any(|r| r.hook == Hook::ToolResult)
+        let memos = std::mem::take(&mut self.memos);
+        let (fired, stopped) = (std::mem::take(&mut self.fired), std::mem::take(&mut self.stopped));
+        *self = Interpreter { memos, fired, stopped, ..Interpreter::new(self.strategy, session) };
     }
 }
 
@@ -93,91 +287,69 @@ pub fn fires(rule: &Rule, view: &View<'_>, estimate: u64) -> bool {
     rule.when.is_empty()
         || rule.when.iter().any(|t| {
             t.crossed(match t.measure {
-                Measure::ToolResultsUtf16 => view.tool_results_utf16,
+                Measure::ToolResults(Unit::Utf16) => view.tool_results_utf16,
                 Measure::RequestTokens => view.raw_tokens,
-                Measure::MessagesEstimate => estimate,
-                // Looked at where the block is known, in `decide_offload`.
-                Measure::BlockUtf16 => 0,
+                Measure::Messages(MessageUnit::Estimate) => estimate,
+                _ => 0,
             })
         })
 }
 
-fn decide_offload(
-    spec: &Rule,
-    offload: &OffloadRule,
-    state: &RuleState,
-    view: &View<'_>,
-    result: u32,
-) -> Option<Offload> {
+/// Size of a fresh result. In UTF-16 units and bytes its parts are joined by a line feed.
+fn block_size(view: &View<'_>, law: Option<&EstimateLaw>, measure: Measure, block: u32) -> u64 {
+    let Measure::Block(unit) = measure else { return 0 };
+    let separators = view.session.parts_of(block).map_or(0, |p| u64::from(p.texts.saturating_sub(1)));
+    match unit {
+        Unit::Utf16 => view.text_utf16(block) + separators,
+        Unit::Bytes => item_size(view, law, block, unit) + separators,
+        _ => item_size(view, law, block, unit),
+    }
+}
+
+fn offload_of(offload: &OffloadRule, view: &View<'_>, result: u32) -> Offload {
     let blocks = &view.session.blocks;
     let i = result as usize;
     let separators = view.session.parts_of(result).map_or(0, |p| u64::from(p.texts.saturating_sub(1)));
     let chars = u64::from(blocks.utf16[i]) + separators;
-    if !spec.when.iter().any(|t| t.crossed(chars)) || state.is_excepted(view.session, result) {
-        return None;
-    }
-    let kept = excerpt(chars, offload.keep_head, offload.keep_tail);
     let lines = u64::from(blocks.lines[i]);
+    let text = TextSize { utf16: chars, bytes: u64::from(blocks.bytes[i]), ..TextSize::default() };
+    let whole = match offload.unit {
+        Unit::Lines => lines,
+        Unit::Bytes => text.bytes,
+        _ => chars,
+    };
+    let ends = excerpt(whole, offload.keep_head, offload.keep_tail);
+    let kept_utf16 = if whole == chars {
+        ends.head + ends.tail
+    } else {
+        crate::tokens::scale_ratio(chars, ends.head + ends.tail, whole)
+    };
+    let omitted_chars = chars - kept_utf16.min(chars);
     let (safe_tool, safe_call) = safe_names(view, result);
     let path_utf16 = offload.path.utf16(safe_tool, safe_call);
     let facts = Facts {
         tool_utf16: view.tool_name_utf16(result),
         path_utf16,
         chars,
-        bytes: u64::from(blocks.bytes[i]) + separators,
+        bytes: text.bytes + separators,
         lines,
         limit: offload.limit,
-        omitted_chars: kept.omitted,
-        omitted_lines: lines_in_part(lines, kept.omitted, chars),
+        omitted_chars,
+        omitted_lines: lines_in_part(lines, omitted_chars, chars),
         is_error: blocks.flags[i].has(Flags::ERROR),
         ..Facts::default()
     };
-    Some(Offload {
+    Offload {
         block: result,
         envelope_utf16: offload.stub.utf16(&facts),
         envelope_json_escapes: offload.stub.json_escapes,
-        kept_utf16: kept.head + kept.tail,
+        kept_utf16,
         path_utf16,
-    })
+    }
 }
 
 /// File-name lengths of a result's tool and call; without a call, that of `unknown`.
 fn safe_names(view: &View<'_>, result: u32) -> (u64, u64) {
     let call = view.session.calls.get(view.session.blocks.call[result as usize] as usize);
     (u64::from(view.tool_name(result).safe_utf16), call.map_or(7, |c| u64::from(c.safe_utf16)))
-}
-
-fn decide_summary<'p>(
-    spec: &'p SummarizeRule,
-    strategy: &'p Strategy,
-    view: &View<'_>,
-    tokens_before: u64,
-    manual: bool,
-) -> Option<Plan<'p>> {
-    if manual && summarize::round_is_open(view) {
-        return Some(Plan::Notice {
-            text: "Not compacting now: a tool call is still waiting on its result.",
-        });
-    }
-    let fold_to = match spec.keep {
-        Keep::Nothing => Some(view.revealed),
-        Keep::UnansweredUser => Some(summarize::first_unanswered_user(view)),
-        Keep::RecentTokens(keep) => {
-            strategy.estimate.as_ref().and_then(|law| summarize::cut_before_tail(view, law, keep))
-        }
-    };
-    // A tail may begin right behind an old summary, which is an ordinary message to be folded again.
-    let may_refold = view.summary.is_some() && matches!(spec.keep, Keep::RecentTokens(_));
-    let fold_to = fold_to.filter(|to| *to > view.live_from || may_refold);
-    let folded = fold_to.map(|to| (to, summarize::messages_in(view, view.live_from..to)));
-    let Some((fold_to, folded_messages)) = folded.filter(|(_, messages)| *messages > 0) else {
-        return Some(Plan::Notice { text: "There is nothing to compact before the part that is kept." });
-    };
-    let prompt_utf16 = match &spec.input {
-        SummaryInput::PrefixFork => 0,
-        SummaryInput::Transcript { law, prompt_utf16, .. } => {
-            prompt_utf16 + summarize::transcript(law, view, fold_to).utf16
-        }
-    };
-    Some(Plan::Summarize(SummarizePlan { fold_to, prompt_utf16, tokens_before, folded_messages, spec }))
 }

@@ -28,6 +28,8 @@ pub enum Figure {
     OmittedChars,
     /// Lines left out of an excerpt.
     OmittedLines,
+    /// UTF-8 bytes left out of an excerpt.
+    OmittedBytes,
 }
 
 /// What a law is applied to.
@@ -45,6 +47,7 @@ pub struct Facts {
     pub limit: u64,
     pub omitted_chars: u64,
     pub omitted_lines: u64,
+    pub omitted_bytes: u64,
     /// The result reports an error.
     pub is_error: bool,
 }
@@ -58,6 +61,7 @@ impl Facts {
             Figure::Limit => self.limit,
             Figure::OmittedChars => self.omitted_chars,
             Figure::OmittedLines => self.omitted_lines,
+            Figure::OmittedBytes => self.omitted_bytes,
         }
     }
 }
@@ -86,6 +90,9 @@ pub struct StubLaw {
     /// Characters that JSON escapes (quotes, line feeds): what the stub is longer by inside JSON.
     #[serde(default)]
     pub json_escapes: u64,
+    /// Characters that take three UTF-8 bytes each.
+    #[serde(default)]
+    pub wide: u64,
     /// The law where the result has a file; `None`: this one.
     #[serde(default)]
     pub with_path: Option<WithPath>,

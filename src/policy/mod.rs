@@ -5,19 +5,34 @@
 //! [`interpreter::Interpreter`] that sees a [`view::View`] and answers with [`plan::Plan`]s. No strategy
 //! has code of its own: what differs between agents is in the files.
 
+pub mod action;
+mod cadence;
+pub mod check;
 pub mod estimate;
+mod file;
+pub mod fold;
+pub mod fold_plan;
 pub mod interpreter;
+mod items;
 pub mod laws;
+mod list_value;
+mod measures;
+pub mod occasion;
 pub mod params;
 pub mod plan;
 pub mod preset;
+pub mod recovery;
+pub mod replace;
 pub mod resolve;
 pub mod spec;
 pub mod strategy;
 pub mod stubs;
 pub mod summarize;
+pub mod sums;
+pub mod turns;
 pub mod value;
 pub mod view;
+pub mod words;
 
 pub use params::{Param, ParamValue, Scale, find as find_param};
 pub use preset::{Preset, load_preset, parse_preset, preset_names};
@@ -26,7 +41,9 @@ pub use spec::{PolicySpec, split_list};
 pub use strategy::{OnBindingError, Strategy};
 
 use crate::session::Session;
-use plan::{Offload, Plan};
+use occasion::{Occasion, Stopped};
+use plan::{Ingest, Plan};
+use strategy::{Hook, Hooks};
 use view::View;
 
 /// Decides what happens to a context. [`interpreter::Interpreter`] implements it for policy files; a Rust
@@ -38,19 +55,32 @@ pub trait Policy<'p> {
     fn rule_count(&self) -> usize;
     /// Name of a rule, for events.
     fn rule_id(&self, rule: usize) -> &str;
-    /// Whether [`Policy::at_tool_result`] needs to be asked at all.
-    fn has_tool_result_rules(&self) -> bool {
-        false
+    /// Hooks at which it wants to be asked at all.
+    fn hooks(&self) -> Hooks {
+        Hooks::of(&[Hook::Request, Hook::Manual])
     }
     /// A tool result came back and is about to enter the conversation.
-    fn at_tool_result(&mut self, _rule: usize, _view: &View<'_>, _result: u32) -> Option<Offload> {
+    fn at_tool_result(&mut self, _rule: usize, _view: &View<'_>, _result: u32) -> Option<Ingest> {
         None
     }
-    /// The process was restarted: whatever the policy remembers is to be worked out anew.
+    /// The process was restarted: whatever the policy remembers is to be worked out anew, except what its
+    /// agent writes down.
     fn resumed(&mut self, _session: &Session) {}
-    /// A request is about to be sent. With `manual`, the user has asked for a compaction.
-    fn at_request(&mut self, _rule: usize, _view: &View<'_>, _manual: bool) -> Option<Plan<'p>> {
+    /// The rules are about to be asked, one after the other.
+    fn begin(&mut self, _occasion: &Occasion) {}
+    /// A hook is reached.
+    fn at_hook(&mut self, _rule: usize, _occasion: &Occasion, _view: &View<'_>) -> Option<Plan<'p>> {
         None
+    }
+    /// What the rule decided was carried out.
+    fn applied(&mut self, _rule: usize, _occasion: &Occasion, _view: &View<'_>) -> Option<Stopped> {
+        None
+    }
+    /// It could not be.
+    fn failed(&mut self, _rule: usize) {}
+    /// A request is about to be sent; with `manual`, the user has asked for a compaction.
+    fn at_request(&mut self, rule: usize, view: &View<'_>, manual: bool) -> Option<Plan<'p>> {
+        self.at_hook(rule, &Occasion::at(if manual { Hook::Manual } else { Hook::Request }), view)
     }
 }
 
@@ -58,6 +88,9 @@ pub trait Policy<'p> {
 pub const SUMMARY_TOKENS: &str = "summary_tokens";
 /// Common parameter: the floor of the hidden prefix is cached before the session begins.
 pub const WARM_PREFIX: &str = "warm_prefix";
+
+/// Common parameter: the window the client believes in, instead of what its preset says.
+pub const BELIEVED_WINDOW: &str = "believed_window_tokens";
 
 /// Parameters of the simulation itself, accepted by every policy besides its own.
 pub fn common_params() -> Vec<Param> {
@@ -80,6 +113,13 @@ pub fn common_params() -> Vec<Param> {
             "tokens",
             Some((0, 1_000_000)),
             "size of every summary; 0: 12 % of the summarizer's prompt, at most its output limit",
+        ),
+        row(
+            BELIEVED_WINDOW,
+            ParamValue::Int(0),
+            "tokens",
+            Some((0, 1_000_000_000)),
+            "window the client believes in; 0: what its preset says of the model",
         ),
         row(
             WARM_PREFIX,

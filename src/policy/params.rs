@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::value::Decimal;
 use crate::error::{Error, Result};
 
 /// A parameter value.
@@ -14,6 +15,7 @@ use crate::error::{Error, Result};
 pub enum ParamValue {
     Bool(bool),
     Int(i64),
+    Decimal(Decimal),
     Text(String),
     List(Vec<String>),
 }
@@ -23,6 +25,7 @@ impl std::fmt::Display for ParamValue {
         match self {
             ParamValue::Bool(b) => write!(f, "{b}"),
             ParamValue::Int(n) => write!(f, "{n}"),
+            ParamValue::Decimal(d) => write!(f, "{d}"),
             ParamValue::Text(t) => f.write_str(t),
             ParamValue::List(words) => write!(f, "[{}]", words.join(",")),
         }
@@ -34,6 +37,7 @@ impl ParamValue {
         match self {
             ParamValue::Bool(_) => "true or false",
             ParamValue::Int(_) => "a whole number",
+            ParamValue::Decimal(_) => "a number",
             ParamValue::Text(_) => "a word",
             ParamValue::List(_) => "a list such as [a,b]",
         }
@@ -43,6 +47,7 @@ impl ParamValue {
         match value {
             toml::Value::Boolean(b) => Some(ParamValue::Bool(*b)),
             toml::Value::Integer(n) => Some(ParamValue::Int(*n)),
+            toml::Value::Float(f) => Decimal::of(*f).map(ParamValue::Decimal),
             toml::Value::String(s) => Some(ParamValue::Text(s.clone())),
             toml::Value::Array(list) => {
                 let words: Option<Vec<String>> = list.iter().map(|v| v.as_str().map(str::to_owned)).collect();
@@ -213,6 +218,12 @@ impl Param {
                 }
                 _ => Ok(()),
             },
+            ParamValue::Decimal(d) => match self.range {
+                Some((low, high)) if d.0 < low * 1_000_000 || d.0 > high * 1_000_000 => {
+                    Err(format!("`{}` = {d} is out of range: {low} to {high}", self.name))
+                }
+                _ => Ok(()),
+            },
             ParamValue::Text(word) => self.check_word(word),
             ParamValue::List(words) => words.iter().try_for_each(|w| self.check_word(w)),
             ParamValue::Bool(_) => Ok(()),
@@ -239,6 +250,7 @@ impl Param {
                 _ => return Err(wrong()),
             },
             ParamValue::Int(_) => ParamValue::Int(text.replace('_', "").parse().map_err(|_| wrong())?),
+            ParamValue::Decimal(_) => ParamValue::Decimal(text.parse().map_err(|()| wrong())?),
             ParamValue::Text(_) => ParamValue::Text(text.to_owned()),
             ParamValue::List(_) => {
                 let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);

@@ -3,13 +3,20 @@
 
 use std::ops::Range;
 
-use super::strategy::SummarizeRule;
+use super::fold::SummarizeRule;
+use super::view::Stored;
 
 /// A decision of one rule.
 #[derive(Debug, Clone)]
 pub enum Plan<'p> {
-    /// Results are replaced by stubs.
+    /// Items are replaced by stubs, or left out.
     Stub(StubPlan),
+    /// The stored content of items changes.
+    Replace(ReplacePlan),
+    /// Results and their calls leave the history.
+    DropPairs { results: Vec<u32>, saved_utf16: u64 },
+    /// Thinking is no longer replayed.
+    Strip { blocks: Vec<u32> },
     /// Stubs of a stateless rule are taken back.
     Restore { blocks: Vec<u32> },
     /// A stateless rule sends the stubs it sent before; its agent reports them each time.
@@ -18,6 +25,15 @@ pub enum Plan<'p> {
     Summarize(SummarizePlan<'p>),
     /// The rule would act and cannot, and says so.
     Notice { text: &'static str },
+}
+
+/// What becomes of a tool result that just came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ingest {
+    /// It goes to a file.
+    Offload(Offload),
+    /// It is cut.
+    Truncate(Stored),
 }
 
 /// Offload of one result.
@@ -62,6 +78,23 @@ pub enum StubTokens {
     Utf16(u64),
     /// As the provider counts it.
     Tokens(u64),
+    /// Both known: what is left of an item and a marker.
+    Sized { tokens: u64, utf16: u64 },
+    /// Nothing stands for it; of a result, its call leaves too.
+    Nothing,
+}
+
+/// New stored content for several items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplacePlan {
+    /// By ascending block.
+    pub stored: Vec<Stored>,
+    /// UTF-16 units that leave.
+    pub saved_utf16: u64,
+    /// Tokens that leave, by the client's estimate.
+    pub saved_estimate: u64,
+    /// Thinking in these blocks is no longer replayed.
+    pub withhold: Option<Range<u32>>,
 }
 
 /// A compaction.
@@ -75,6 +108,18 @@ pub struct SummarizePlan<'p> {
     pub tokens_before: u64,
     /// Client messages folded.
     pub folded_messages: u64,
+    /// Turns that stay.
+    pub kept_turns: u64,
+    /// Blocks in front of `fold_to` that stay, ascending.
+    pub keep: Vec<Range<u32>>,
+    /// The client's estimate of what is folded.
+    pub folded_estimate: u64,
+    /// And of all messages, before.
+    pub whole_estimate: u64,
+    /// Tokens of user messages that come again, cut, with the summary.
+    pub reinjected_tokens: u64,
+    /// What the history must come to, by the client's estimate; else nothing happens.
+    pub must_reach: Option<u64>,
     /// The rule's parameters.
     pub spec: &'p SummarizeRule,
 }

@@ -1,18 +1,10 @@
-//! A policy file as written: the TOML form of a strategy, before parameters and model are known.
+//! Policy files: the presets in the binary, and how files build on each other.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use super::estimate::Shapes;
-use super::laws::{StubLaw, TranscriptLaw};
-use super::params::{Ability, Param, ParamToml, ParamValue};
-use super::strategy::{EditView, Hook, OnBindingError};
-use super::value::{ListValue, Value};
+use super::file::{MessagesForm, PolicyFile, RuleToml, Withhold};
+use super::params::{Param, ParamToml};
 use crate::error::{Error, Result};
-use crate::provider::PrefixMismatch;
 
 /// A parsed policy file.
 #[derive(Debug, Clone)]
@@ -30,264 +22,6 @@ pub struct Preset {
     pub(super) file: PolicyFile,
 }
 
-/// The top level of a policy file.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(title = "ctxsim policy")]
-pub(super) struct PolicyFile {
-    name: String,
-    version: String,
-    summary: String,
-    #[serde(default)]
-    sources: Vec<String>,
-    /// Preset or file that this one starts from: its parameters are kept or replaced one by one, its rules
-    /// by id, everything else as a whole.
-    #[serde(default)]
-    extends: Option<String>,
-    /// Its parameters by name, dotted where the agent's are.
-    #[serde(default)]
-    #[schemars(with = "BTreeMap<String, ParamToml>")]
-    params: toml::map::Map<String, toml::Value>,
-    #[serde(default)]
-    pub(super) belief: Vec<Belief>,
-    #[serde(default)]
-    pub(super) estimate: Option<EstimateToml>,
-    /// Needed unless the file extends another.
-    #[serde(default)]
-    pub(super) cache: Option<CacheToml>,
-    #[serde(default)]
-    pub(super) thinking: Option<ThinkingToml>,
-    #[serde(default)]
-    pub(super) rule: Vec<RuleToml>,
-}
-
-/// What the client believes of models whose id matches: it may differ from the model table.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Belief {
-    /// Ids with `*` for any run of characters; the first match counts.
-    pub(super) models: Vec<String>,
-    #[serde(default)]
-    pub(super) window_tokens: Option<i64>,
-    #[serde(default)]
-    pub(super) adaptive_thinking: Option<bool>,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EstimateToml {
-    /// Only `json_utf16`: UTF-16 units of each message's JSON text.
-    pub(super) unit: EstimateUnit,
-    pub(super) chars_per_token: u64,
-    #[serde(default)]
-    pub(super) anchor: Anchor,
-    pub(super) shapes: Shapes,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum EstimateUnit {
-    JsonUtf16,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Anchor {
-    #[default]
-    None,
-    /// The last answer's prompt and output together.
-    LastUsageTotal,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CacheToml {
-    /// A parameter with `5m` or `1h`.
-    pub(super) ttl: String,
-    /// Names of places, each with an optional life of its own (`system@1h`).
-    pub(super) markers: ListValue,
-}
-
-/// What the client does about bound thinking.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ThinkingToml {
-    /// Tools or system prompt change in-process: earlier thinking is no longer replayed.
-    #[serde(default)]
-    pub(super) withhold_on_prefix_change: Option<If>,
-    /// The setting sent with each request.
-    #[serde(default)]
-    pub(super) prefix_mismatch: Option<PrefixMismatch>,
-    /// When it is sent.
-    #[serde(default)]
-    pub(super) prefix_mismatch_if: Option<If>,
-    #[serde(default)]
-    pub(super) on_rejection: OnBindingError,
-}
-
-/// A condition on a parameter.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct If {
-    pub(super) param: String,
-    /// Any of these.
-    #[schemars(with = "Vec<ParamValue>")]
-    pub(super) is: Vec<toml::Value>,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RuleToml {
-    pub(super) id: String,
-    pub(super) at: Hook,
-    /// All must hold.
-    #[serde(default, rename = "if")]
-    pub(super) conditions: Vec<If>,
-    /// Holds for models with this ability.
-    #[serde(default)]
-    pub(super) if_model: Option<Ability>,
-    #[serde(default)]
-    pub(super) when: Vec<MeasureToml>,
-    /// A recorded manual request runs it too.
-    #[serde(default)]
-    pub(super) manual: bool,
-    #[serde(default)]
-    pub(super) select: Option<SelectToml>,
-    #[serde(default)]
-    pub(super) offload: Option<OffloadToml>,
-    #[serde(default)]
-    pub(super) stub: Option<StubLaw>,
-    #[serde(default)]
-    pub(super) clear: Option<ClearToml>,
-    #[serde(default)]
-    pub(super) summarize: Option<SummarizeToml>,
-    #[serde(default)]
-    pub(super) native_compact: Option<NativeCompactToml>,
-    #[serde(default)]
-    pub(super) cadence: CadenceToml,
-    #[serde(default)]
-    pub(super) view: EditView,
-    /// Stop replaying the thinking that the rule's edit makes stale.
-    #[serde(default)]
-    pub(super) withhold_thinking: Option<If>,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MeasureToml {
-    pub(super) of: MeasureOf,
-    pub(super) unit: MeasureUnit,
-    /// Strictly above.
-    #[serde(default)]
-    pub(super) over: Option<Value>,
-    /// At or above.
-    #[serde(default)]
-    pub(super) at_least: Option<Value>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum MeasureOf {
-    Block,
-    ToolResults,
-    Messages,
-    Request,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum MeasureUnit {
-    Utf16,
-    Estimate,
-    Tokens,
-}
-
-/// What a rule looks at. Written as a table with one key.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum SelectToml {
-    ToolResults(ToolResultsToml),
-    Messages(MessagesToml),
-}
-
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ToolResultsToml {
-    /// UTF-16 units below which a result stays.
-    #[serde(default)]
-    pub(super) min: Option<Value>,
-    #[serde(default)]
-    pub(super) keep_recent_turns: Option<Value>,
-    #[serde(default)]
-    pub(super) except: ListValue,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MessagesToml {
-    /// Everything but the user messages at the end that no answer follows.
-    #[serde(default)]
-    pub(super) keep_unanswered: bool,
-    /// Everything before a tail of so many estimated tokens, cut at a user message.
-    #[serde(default)]
-    pub(super) keep_recent_tokens: Option<Value>,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OffloadToml {
-    pub(super) head: Value,
-    pub(super) tail: Value,
-    pub(super) limit: Value,
-    pub(super) stub: StubLaw,
-    pub(super) path: PathToml,
-}
-
-/// `<home><folder><session>/<tool>-<call>.txt`
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PathToml {
-    /// A parameter with the folder all files live under.
-    pub(super) home: String,
-    pub(super) folder: String,
-    /// UTF-16 units of the session id in it.
-    pub(super) session_id: u64,
-}
-
-/// A placeholder of the provider's.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ClearToml {
-    pub(super) placeholder_tokens: u64,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SummarizeToml {
-    pub(super) transcript: TranscriptLaw,
-    pub(super) system_chars: u64,
-    pub(super) prompt_chars: u64,
-    pub(super) wrap_chars: u64,
-    pub(super) wrap_json_escapes: u64,
-    pub(super) max_output_tokens: Value,
-    /// `"$parameter"` with a model id, or `same`.
-    pub(super) model: String,
-}
-
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NativeCompactToml {
-    pub(super) max_output_tokens: Value,
-}
-
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CadenceToml {
-    /// What must be saved for the rule to act at all, in the stub's own unit.
-    #[serde(default)]
-    pub(super) min_savings: Option<Value>,
-}
-
 /// JSON Schema of a policy file.
 pub fn json_schema() -> serde_json::Value {
     schemars::schema_for!(PolicyFile).to_value()
@@ -295,9 +29,43 @@ pub fn json_schema() -> serde_json::Value {
 
 /// The presets in the binary, by name.
 const BUILTIN: &[(&str, &str)] = &[
+    ("aider", include_str!("presets/aider.toml")),
+    ("anthropic-compaction", include_str!("presets/anthropic-compaction.toml")),
+    ("anthropic-editing", include_str!("presets/anthropic-editing.toml")),
     ("arcturn", include_str!("presets/arcturn.toml")),
     ("arcturn-0.6", include_str!("presets/arcturn-0.6.toml")),
+    ("claude-code", include_str!("presets/claude-code.toml")),
+    ("claude-code-older", include_str!("presets/claude-code-older.toml")),
+    ("cline", include_str!("presets/cline.toml")),
+    ("cline-legacy", include_str!("presets/cline-legacy.toml")),
+    ("codex", include_str!("presets/codex.toml")),
+    ("crush", include_str!("presets/crush.toml")),
+    ("deepagents", include_str!("presets/deepagents.toml")),
+    ("gemini-cli", include_str!("presets/gemini-cli.toml")),
+    ("google-adk", include_str!("presets/google-adk.toml")),
+    ("goose", include_str!("presets/goose.toml")),
+    ("langchain-edit", include_str!("presets/langchain-edit.toml")),
+    ("langchain-summarization", include_str!("presets/langchain-summarization.toml")),
+    ("letta", include_str!("presets/letta.toml")),
+    ("mini-swe-agent", include_str!("presets/mini-swe-agent.toml")),
+    ("ms-agent-framework", include_str!("presets/ms-agent-framework.toml")),
     ("none", include_str!("presets/none.toml")),
+    ("octo", include_str!("presets/octo.toml")),
+    ("octo-doc", include_str!("presets/octo-doc.toml")),
+    ("openai-compaction", include_str!("presets/openai-compaction.toml")),
+    ("opencode-v1", include_str!("presets/opencode-v1.toml")),
+    ("opencode-v2", include_str!("presets/opencode-v2.toml")),
+    ("openhands", include_str!("presets/openhands.toml")),
+    ("openhands-amortized", include_str!("presets/openhands-amortized.toml")),
+    ("openhands-masking", include_str!("presets/openhands-masking.toml")),
+    ("openhands-recent", include_str!("presets/openhands-recent.toml")),
+    ("pi", include_str!("presets/pi.toml")),
+    ("roo", include_str!("presets/roo.toml")),
+    ("strands-sliding", include_str!("presets/strands-sliding.toml")),
+    ("strands-summarizing", include_str!("presets/strands-summarizing.toml")),
+    ("swe-agent", include_str!("presets/swe-agent.toml")),
+    ("vercel-prune", include_str!("presets/vercel-prune.toml")),
+    ("yoagent", include_str!("presets/yoagent.toml")),
 ];
 
 /// Names of the presets in the binary, in alphabetical order.
@@ -346,6 +114,15 @@ fn parse_at(text: &str, origin: &str, depth: u32) -> Result<Preset> {
         }
         file = file.over(&load_at(&base, depth + 1)?.file);
     }
+    for include in std::mem::take(&mut file.include).into_iter().rev() {
+        if depth >= MAX_EXTENDS {
+            return Err(config(format!("including `{}` leads in a ring", include.from)));
+        }
+        let base = load_at(&include.from, depth + 1)?.file;
+        file = file
+            .with(&base, &include.rules)
+            .map_err(|e| config(format!("include `{}`: {e}", include.from)))?;
+    }
     if file.cache.is_none() {
         return Err(config("the table `cache` is missing: it says where cache breakpoints stand".to_owned()));
     }
@@ -384,6 +161,9 @@ impl PolicyFile {
         self.estimate = self.estimate.or_else(|| base.estimate.clone());
         self.cache = self.cache.or_else(|| base.cache.clone());
         self.thinking = self.thinking.or_else(|| base.thinking.clone());
+        self.turn = self.turn.or(base.turn);
+        self.messages = self.messages.or(base.messages);
+        self.recovery = self.recovery.or_else(|| base.recovery.clone());
         let own = std::mem::take(&mut self.rule);
         let is_own = |rule: &RuleToml| own.iter().any(|r| r.id == rule.id);
         for rule in &base.rule {
@@ -399,6 +179,48 @@ impl PolicyFile {
         self.rule.extend(new);
         self
     }
+
+    /// This file with rules of another in front of its own, each with the scope of the other.
+    fn with(mut self, other: &PolicyFile, ids: &[String]) -> std::result::Result<PolicyFile, String> {
+        if let Some(unknown) = ids.iter().find(|id| !other.rule.iter().any(|r| r.id == **id)) {
+            let near = crate::error::nearest(unknown, other.rule.iter().map(|r| r.id.as_str()));
+            let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+            return Err(format!("there is no rule `{unknown}`{hint}"));
+        }
+        let all: Vec<String> = other.rule.iter().map(|r| r.id.clone()).collect();
+        let mut order: Vec<&String> =
+            if ids.is_empty() { all.iter().collect() } else { ids.iter().collect() };
+        order.dedup();
+        let own = std::mem::take(&mut self.rule);
+        for id in order {
+            let replaced: Vec<RuleToml> = own.iter().filter(|r| r.id == *id).cloned().collect();
+            if replaced.is_empty() {
+                self.rule.extend(other.rule.iter().filter(|r| r.id == *id).map(|r| r.in_scope_of(other)));
+            } else {
+                self.rule.extend(replaced);
+            }
+        }
+        let placed: Vec<String> = self.rule.iter().map(|r| r.id.clone()).collect();
+        self.rule.extend(own.into_iter().filter(|r| !placed.contains(&r.id)));
+        for (name, table) in &other.params {
+            if !self.params.contains_key(name) {
+                self.params.insert(name.clone(), table.clone());
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl RuleToml {
+    /// The rule as it is in its own file, wherever it stands.
+    fn in_scope_of(&self, file: &PolicyFile) -> RuleToml {
+        let mut rule = self.clone();
+        rule.scope.turn = rule.scope.turn.or(file.turn);
+        rule.scope.messages = rule.scope.messages.or(file.messages).or(Some(MessagesForm::PerResult));
+        rule.scope.estimate = rule.scope.estimate.or_else(|| file.estimate.clone());
+        rule.scope.belief = rule.scope.belief.or_else(|| Some(file.belief.clone()));
+        rule
+    }
 }
 
 impl Preset {
@@ -406,11 +228,16 @@ impl Preset {
     /// when a model happens to need it.
     fn check_references(&self) -> std::result::Result<(), String> {
         let rules = self.file.rule.iter();
-        let conditions = rules.flat_map(|r| r.conditions.iter().chain(&r.withhold_thinking));
+        let conditions = rules.flat_map(|r| {
+            let withhold = match &r.withhold_thinking {
+                Some(Withhold::If(condition)) => Some(condition),
+                _ => None,
+            };
+            r.conditions.iter().chain(withhold)
+        });
         let thinking = self.file.thinking.clone().unwrap_or_default();
-        for If { param, .. } in
-            conditions.chain(&thinking.withhold_on_prefix_change).chain(&thinking.prefix_mismatch_if)
-        {
+        let all = conditions.chain(&thinking.withhold_on_prefix_change).chain(&thinking.prefix_mismatch_if);
+        for param in all.filter_map(|condition| condition.param.as_ref()) {
             if !self.params.iter().any(|p| p.name == *param) {
                 let near = crate::error::nearest(param, self.params.iter().map(|p| p.name.as_str()));
                 let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();

@@ -3,9 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use std::sync::Arc;
+
+pub use super::action::{
+    Action, EditView, Ends, Errors, Items, KeepRecent, Level, OffloadRule, Savings, StubRule, StubSize,
+    TruncateRule, Until,
+};
 use super::estimate::EstimateLaw;
-use super::laws::{PathLaw, StubLaw, TranscriptLaw};
-use crate::provider::{ModelSpec, PrefixMismatch, Ttl};
+pub use super::fold::{Keep, Snap, SummarizeRule, SummaryInput, Tail, Toward};
+use super::recovery::Recovery;
+use crate::provider::{PrefixMismatch, Ttl};
 
 /// What a client does when the provider refuses bound thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +36,12 @@ pub struct Strategy {
     pub rules: Vec<Rule>,
     /// How the client estimates its prompt; `None`: it does not.
     pub estimate: Option<EstimateLaw>,
+    /// What it does when the prompt does not fit; `None`: the run ends there.
+    pub recovery: Option<Recovery>,
+    /// Life that it buys for the cache of messages.
+    pub cache_life_ms: i64,
+    /// What it believes tokens cost: plain or written, and read; in pico-dollars.
+    pub token_price: TokenPrice,
     /// Where breakpoints go, in wire order.
     pub markers: Vec<MarkerSpec>,
     /// `prefix_mismatch_behavior` sent with each request.
@@ -47,13 +60,32 @@ pub struct Strategy {
     pub warnings: Vec<String>,
 }
 
+/// Price of an input token, in pico-dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TokenPrice {
+    /// Written to the cache (or plain, where nothing is cached).
+    pub write_pusd: u64,
+    /// Read from the cache.
+    pub read_pusd: u64,
+}
+
 impl Strategy {
     /// Whether any rule looks at the client's own estimate, or measures messages to place a cut.
     pub fn uses_estimate(&self) -> bool {
         self.rules.iter().any(|rule| {
             matches!(rule.action, Action::Summarize(_))
-                || rule.when.iter().any(|t| t.measure == Measure::MessagesEstimate)
+                || rule.when.iter().any(|t| matches!(t.measure, Measure::Messages(_)))
         })
+    }
+
+    /// Hooks at which any rule may run.
+    pub fn hooks(&self) -> Hooks {
+        self.rules.iter().fold(Hooks::default(), |all, rule| all.with_all(rule.at))
+    }
+
+    /// The law of estimation that `rule` goes by.
+    pub fn law_of<'a>(&'a self, rule: &'a Rule) -> Option<&'a EstimateLaw> {
+        rule.scope.estimate.as_deref().or(self.estimate.as_ref())
     }
 }
 
@@ -97,8 +129,65 @@ impl MarkerPlace {
 pub enum Hook {
     /// A tool result comes back, before it enters the conversation.
     ToolResult,
+    /// A human turn begins, before its input enters the conversation.
+    TurnStart,
+    /// A batch of tool results has entered the conversation.
+    AfterTools,
     /// Before each request.
     Request,
+    /// An answer has entered the conversation.
+    Response,
+    /// An answer without calls has entered the conversation.
+    TurnEnd,
+    /// Between an answer and the next input.
+    Idle,
+    /// The prompt did not fit; run by the recovery ladder only.
+    Overflow,
+    /// The user asked for a compaction.
+    Manual,
+}
+
+/// A set of hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hooks(u16);
+
+impl Hooks {
+    /// The set of these.
+    pub fn of(hooks: &[Hook]) -> Hooks {
+        hooks.iter().fold(Hooks(0), |set, hook| set.with(*hook))
+    }
+
+    /// With `hook`.
+    pub fn with(self, hook: Hook) -> Hooks {
+        Hooks(self.0 | 1 << hook as u16)
+    }
+
+    /// With all of `other`.
+    pub fn with_all(self, other: Hooks) -> Hooks {
+        Hooks(self.0 | other.0)
+    }
+
+    /// Whether `hook` is in it.
+    pub fn has(self, hook: Hook) -> bool {
+        self.0 & (1 << hook as u16) != 0
+    }
+}
+
+/// What `keep_recent.turns` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Turn {
+    /// One assistant message.
+    #[default]
+    Assistant,
+    /// A plain user message to the next.
+    User,
+    /// One request: its input and its answer.
+    Boundary,
+    /// One human prompt to the next.
+    Invocation,
+    /// A user message and an assistant message on the wire: what a request adds.
+    Pair,
 }
 
 /// One rule.
@@ -107,13 +196,39 @@ pub struct Rule {
     /// Name in events.
     pub id: String,
     /// When it may run.
-    pub hook: Hook,
+    pub at: Hooks,
     /// Any of these makes it run; none: always.
     pub when: Vec<Threshold>,
-    /// A recorded manual request makes it run, whatever `when` says.
-    pub manual: bool,
+    /// All of them must hold.
+    pub all: bool,
+    /// The rule (by index) whose trigger must have fired at the same occasion.
+    pub follows: Option<usize>,
+    /// After acting: below this the rules that follow it do not run.
+    pub stop_if_under: Option<StopRule>,
+    /// What it measures with.
+    pub scope: RuleScope,
+    /// When it holds back although it fires.
+    pub cadence: Cadence,
     /// What it does.
     pub action: Action,
+}
+
+/// A limit that ends a sequence of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopRule {
+    /// Measured without the estimate's anchor.
+    pub plain: bool,
+    pub under: u64,
+}
+
+/// What a rule measures with.
+#[derive(Debug, Clone, Default)]
+pub struct RuleScope {
+    pub turn: Turn,
+    /// All results of a batch are one message.
+    pub merged: bool,
+    /// Its own law of estimation, where it is not the strategy's.
+    pub estimate: Option<Arc<EstimateLaw>>,
 }
 
 /// A measure above a limit.
@@ -123,6 +238,10 @@ pub struct Threshold {
     pub limit: i64,
     /// `>=` instead of `>`.
     pub inclusive: bool,
+    /// Counts at this hook only.
+    pub at: Option<Hook>,
+    /// Passes over the cadence.
+    pub hard: bool,
 }
 
 impl Threshold {
@@ -136,107 +255,84 @@ impl Threshold {
 /// What a threshold looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// UTF-16 units of the result's text, its parts joined by a line feed; images not counted.
-    BlockUtf16,
-    /// UTF-16 units of all results in the stored history, base64 of images included.
-    ToolResultsUtf16,
-    /// The client's own estimate of the stored history.
-    MessagesEstimate,
+    /// The result at hand. In UTF-16 units: its text, parts joined by a line feed; images not counted.
+    Block(Unit),
+    /// All results in the stored history. In UTF-16 units: base64 of images included.
+    ToolResults(Unit),
+    /// The stored history.
+    Messages(MessageUnit),
     /// Prompt tokens of the raw request, as the provider counts them (server-side rules only).
     RequestTokens,
+    /// The prompt that the last answer reports.
+    LastPrompt,
+    /// Prompt and output that the last answer reports.
+    LastUsage,
+    /// What the rule's selector would take now.
+    Eligible(Unit),
+    /// Requests since the rule acted last.
+    SinceRequests,
+    /// Human turns since the rule acted last.
+    SinceTurns,
+    /// Seconds since the last request.
+    IdleSeconds,
 }
 
-/// What a rule does.
-#[derive(Debug, Clone)]
-pub enum Action {
-    Offload(OffloadRule),
-    Stub(StubRule),
-    Summarize(SummarizeRule),
+/// Unit of an item's size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    #[default]
+    Utf16,
+    Bytes,
+    Lines,
+    /// The client's own estimate.
+    Estimate,
+    Tokens,
+    /// Items, not their sizes.
+    Count,
 }
 
-/// Write an oversized result to a file and keep its two ends.
-#[derive(Debug, Clone)]
-pub struct OffloadRule {
-    /// Tools it never touches.
-    pub except: Vec<String>,
-    pub keep_head: u64,
-    pub keep_tail: u64,
-    /// The limit that the stub prints.
-    pub limit: u64,
-    pub stub: StubLaw,
-    pub path: PathLaw,
+/// Unit of the size of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageUnit {
+    /// The client's own estimate.
+    Estimate,
+    /// The same without its anchor.
+    PlainEstimate,
+    /// Client messages.
+    Count,
+    Turns,
+    /// Blocks of messages, and so many more that the conversation does not show.
+    Events(u64),
 }
 
-/// Whose copy of the history a rule edits, and for how long.
+/// When a rule that fires holds back.
+#[derive(Debug, Clone, Default)]
+pub struct Cadence {
+    /// So many requests (or human turns) between two actions.
+    pub min_interval: u64,
+    pub interval_in_turns: bool,
+    /// Not again before a new answer came.
+    pub not_after_self: bool,
+    pub no_refire_above_floor: bool,
+    /// Off for good after so many failures in a row; 0: never.
+    pub breaker_failures: u64,
+    /// Off for good after so many actions in a row, each less than three requests after the one before.
+    pub breaker_refills: u64,
+    pub when_cache: WhenCache,
+    /// Of `prefer_cold`: the measure from which it waits no longer.
+    pub prefer_cold_until: Option<u64>,
+    /// Expected remaining steps; `None`: no economic gate.
+    pub break_even_steps: Option<u64>,
+}
+
+/// Whether the state of the cache, as the client's clock knows it, matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum EditView {
-    /// Edits are recorded and replayed byte for byte.
+pub enum WhenCache {
     #[default]
-    Ledger,
-    /// Worked out anew for each request from the raw history.
-    Stateless,
-    /// The provider edits its own copy; the client sends the raw history.
-    Server,
-}
-
-/// Replace old results by a stub.
-#[derive(Debug, Clone)]
-pub struct StubRule {
-    pub except: Vec<String>,
-    /// Results smaller than this stay.
-    pub min_utf16: u64,
-    /// Results of this many trailing turns stay; 0 or less: none does.
-    pub keep_recent_turns: i64,
-    pub stub: StubSize,
-    /// All that is eligible together must save at least this: of a ledger, what is new; else all.
-    pub min_savings: u64,
-    pub view: EditView,
-    /// Stop replaying the thinking of assistant messages after the first result touched.
-    pub withhold_thinking: bool,
-}
-
-/// Size of a stub.
-#[derive(Debug, Clone)]
-pub enum StubSize {
-    /// By law; savings are in UTF-16 units, and a stub that is not shorter is not used.
-    Law(StubLaw),
-    /// A provider's placeholder; savings are in tokens.
-    Tokens(u64),
-}
-
-/// Replace history by a summary.
-#[derive(Debug, Clone)]
-pub struct SummarizeRule {
-    pub keep: Keep,
-    /// The summarizer, where it is not the session's model.
-    pub model: Option<Box<ModelSpec>>,
-    pub input: SummaryInput,
-    /// Characters around the summary in its message, and how many of them JSON escapes.
-    pub wrap_utf16: u64,
-    pub wrap_json_escapes: u64,
-    pub max_output_tokens: u64,
-    /// Stop replaying the thinking of the turns that are kept.
-    pub withhold_kept_thinking: bool,
-}
-
-/// What a summary leaves in place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// The user messages at the end that no assistant message has answered.
-    UnansweredUser,
-    /// The shortest tail of at least so many estimated tokens, lengthened back to the user message
-    /// before it.
-    RecentTokens(u64),
-    /// Nothing.
-    Nothing,
-}
-
-/// What a summarizer reads.
-#[derive(Debug, Clone)]
-pub enum SummaryInput {
-    /// A rendered transcript under a system prompt of its own: shares no cache with the conversation.
-    Transcript { law: TranscriptLaw, system_utf16: u64, prompt_utf16: u64 },
-    /// The conversation itself: the provider summarizes what it was sent.
-    PrefixFork,
+    Any,
+    /// Only where what was cached has expired, so that a rewrite costs nothing extra.
+    Cold,
+    /// At the trigger where it is cold; else only at a higher one.
+    PreferCold,
 }

@@ -1,24 +1,27 @@
-//! Which results a stub rule replaces, and when.
+//! Which items a rule replaces, and when.
 //!
-//! Each rule keeps a cursor over the results it has looked at, so a rule that does not act costs what is
-//! new. A ledger rule acts on what has become eligible since its last pass; a stateless or server rule on
-//! everything eligible now, and takes back what no longer is.
+//! Each rule keeps a cursor over the items it has looked at, so a rule that does not act costs what is
+//! new. A ledger or destructive rule acts on what has become eligible since its last pass; a stateless or
+//! server rule on everything eligible now, and takes back what no longer is.
 
-use super::laws::Facts;
-use super::plan::{Plan, StubPlan, StubTokens};
-use super::strategy::{EditView, StubRule, StubSize};
-use super::view::{State, View};
-use crate::session::{Flags, NONE, Session};
+use super::action::{EditView, Items, StubRule, Until};
+use super::estimate::EstimateLaw;
+pub use super::items::Candidate;
+use super::items::{boundary, first_free, needs_law, stub_for};
+use super::plan::{Plan, ReplacePlan, StubPlan};
+use super::replace;
+use super::view::{State, Stored, View};
+use crate::session::{BlockKind, Flags, NONE, Session};
 
-/// A result that may be replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Candidate {
-    pub block: u32,
-    pub size: StubTokens,
-    /// In the rule's own unit.
-    pub saved: u64,
-    /// UTF-16 units that leave the request.
-    pub saved_utf16: u64,
+/// How a rule came to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Firing {
+    /// What was measured.
+    pub value: u64,
+    /// The limit it crossed.
+    pub limit: i64,
+    /// Passes over the cadence.
+    pub hard: bool,
 }
 
 /// What a rule remembers within a run. All of it can be worked out again from the client's state, so a
@@ -27,24 +30,26 @@ pub struct Candidate {
 pub(super) struct RuleState {
     /// Per tool of the session: the rule leaves it alone.
     excepted: Vec<bool>,
-    /// Results of [`View::results`] before this one have been looked at.
+    /// Items before this one have been looked at: an index into [`View::results`], or a block.
     cursor: usize,
     /// The epoch they were looked at in, plus 1; 0: not yet.
     looked_in: u32,
-    /// Eligible results not yet replaced, ascending.
+    /// Eligible items not yet replaced, ascending.
     pending: Vec<Candidate>,
     pending_saved: u64,
-    /// Replaced results (stateless and server rules).
+    /// Replaced items (stateless and server rules).
     replaced: Vec<Candidate>,
     replaced_saved: u64,
     replaced_saved_utf16: u64,
-    /// Stubs of results that are recent again, because the user went back.
+    /// Stubs of items that are recent again, because the user went back.
     recent_again: Vec<u32>,
 }
 
 impl RuleState {
-    pub(super) fn new(except: &[String], session: &Session) -> RuleState {
-        let excepted = session.tools.iter().map(|t| except.iter().any(|p| t.matches(p))).collect();
+    pub(super) fn new((except, only): (&[String], &[String]), session: &Session) -> RuleState {
+        let named = |list: &[String], t: &crate::session::Tool| list.iter().any(|p| t.matches(p));
+        let excepted =
+            session.tools.iter().map(|t| named(except, t) || (!only.is_empty() && !named(only, t))).collect();
         RuleState { excepted, ..RuleState::default() }
     }
 
@@ -53,26 +58,36 @@ impl RuleState {
         tool != NONE && self.excepted.get(tool as usize).copied().unwrap_or(false)
     }
 
-    pub(super) fn decide<'p>(&mut self, stub: &StubRule, view: &View<'_>, fires: bool) -> Option<Plan<'p>> {
+    pub(super) fn decide<'p>(
+        &mut self,
+        stub: &StubRule,
+        view: &View<'_>,
+        law: Option<&EstimateLaw>,
+        firing: Option<&Firing>,
+    ) -> Option<Plan<'p>> {
         match stub.view {
-            EditView::Ledger if !fires => None,
-            EditView::Ledger => {
-                self.look_at_new(stub, view);
-                if self.pending_saved < stub.min_savings {
+            EditView::Ledger | EditView::Destructive => {
+                let firing = firing?;
+                self.look_at_new(stub, view, law);
+                if self.pending_saved < stub.savings.min {
                     return None;
                 }
                 self.drop_stale(view);
-                let enough = !self.pending.is_empty() && self.pending_saved >= stub.min_savings;
-                enough.then(|| self.replace(stub, view))
+                let enough = !self.pending.is_empty() && self.pending_saved >= stub.savings.min;
+                if !enough {
+                    return None;
+                }
+                let taken = self.taken(stub, firing)?;
+                (taken > 0).then(|| self.replace(stub, view, law, taken))
             }
             EditView::Stateless | EditView::Server => {
-                self.look_at_new(stub, view);
-                let eligible = |state: &Self| state.pending_saved + state.replaced_saved >= stub.min_savings;
+                self.look_at_new(stub, view, law);
+                let eligible = |state: &Self| state.pending_saved + state.replaced_saved >= stub.savings.min;
                 // What waits is looked through only where the rule is about to act on it.
-                if fires && eligible(self) {
+                if let Some(firing) = firing.filter(|_| eligible(self)) {
                     self.drop_stale(view);
                     if eligible(self) {
-                        return self.show(stub, view);
+                        return self.show(stub, view, law, firing);
                     }
                 }
                 self.take_back(view)
@@ -80,18 +95,80 @@ impl RuleState {
         }
     }
 
+    /// What the rule would take now: savings in its own unit, and how many.
+    pub(super) fn eligible(
+        &mut self,
+        stub: &StubRule,
+        view: &View<'_>,
+        law: Option<&EstimateLaw>,
+    ) -> (u64, u64) {
+        self.look_at_new(stub, view, law);
+        self.drop_stale(view);
+        let count = self.pending.len() + self.replaced.len();
+        (self.pending_saved + self.replaced_saved, count as u64)
+    }
+
+    /// First item that would be taken, and what all of them save.
+    pub(super) fn pending(&self) -> Option<(u32, u64)> {
+        self.pending.first().map(|c| (c.block, self.pending.iter().map(|c| c.saved_utf16).sum()))
+    }
+
     /// Everything eligible is to be a stub now.
-    fn show<'p>(&mut self, stub: &StubRule, view: &View<'_>) -> Option<Plan<'p>> {
+    fn show<'p>(
+        &mut self,
+        stub: &StubRule,
+        view: &View<'_>,
+        law: Option<&EstimateLaw>,
+        firing: &Firing,
+    ) -> Option<Plan<'p>> {
         if !self.recent_again.is_empty() {
             // The rule is asked again, for what is new.
             let blocks = std::mem::take(&mut self.recent_again);
             return Some(Plan::Restore { blocks });
         }
         if !self.pending.is_empty() {
-            return Some(self.replace(stub, view));
+            let taken = self.taken(stub, firing)?;
+            if taken > 0 {
+                return Some(self.replace(stub, view, law, taken));
+            }
         }
         let same = stub.view == EditView::Stateless && !self.replaced.is_empty();
         same.then(|| Plan::SameStubs { reported: self.reported() })
+    }
+
+    /// How many of what waits are taken, oldest first; `None` where a target must be met and cannot be.
+    fn taken(&self, stub: &StubRule, firing: &Firing) -> Option<usize> {
+        let measure = i64::try_from(firing.value).unwrap_or(i64::MAX);
+        let level = |l: super::action::Level| l.value(firing.limit);
+        let total = match stub.until {
+            Some(Until::Total(l)) => Some(level(l)),
+            _ => stub.target.map(level),
+        };
+        let mut saved = self.replaced_saved;
+        let count = self.replaced.len();
+        let all = count + self.pending.len();
+        let share = |millionths: i64| {
+            usize::try_from(all as u128 * u128::from(millionths.unsigned_abs()) / 1_000_000)
+                .unwrap_or(usize::MAX)
+        };
+        let enough = |saved: u64, taken: usize| {
+            let stops = match stub.until {
+                None | Some(Until::Total(_) | Until::Growing { .. }) => false,
+                Some(Until::Saved(amount)) => saved >= amount,
+                Some(Until::Count(n)) => taken as u64 >= n,
+                Some(Until::Share(millionths)) => taken >= share(millionths),
+            };
+            stops || total.is_some_and(|t| measure.saturating_sub_unsigned(saved) <= t)
+        };
+        let mut taken = 0;
+        for candidate in &self.pending {
+            if enough(saved, count + taken) {
+                break;
+            }
+            saved += candidate.saved;
+            taken += 1;
+        }
+        if stub.target_required && !enough(saved, count + taken) { None } else { Some(taken) }
     }
 
     /// A rule whose trigger no longer holds sends the raw history again.
@@ -106,28 +183,51 @@ impl RuleState {
         if blocks.is_empty() { None } else { Some(Plan::Restore { blocks }) }
     }
 
-    fn replace<'p>(&mut self, stub: &StubRule, view: &View<'_>) -> Plan<'p> {
-        let new = &self.pending;
-        let saved = std::mem::take(&mut self.pending_saved);
+    fn replace<'p>(
+        &mut self,
+        stub: &StubRule,
+        view: &View<'_>,
+        law: Option<&EstimateLaw>,
+        taken: usize,
+    ) -> Plan<'p> {
+        let new = &self.pending[..taken];
+        let saved: u64 = new.iter().map(|c| c.saved).sum();
         let mut reported = (new.len() as u64, new.iter().map(|c| c.saved_utf16).sum());
         let saved_utf16 = reported.1;
         let first = new.first().map_or(view.revealed, |c| c.block);
+        let withhold = stub.withhold_thinking.then_some(first..view.revealed);
+        self.pending_saved -= saved;
+        if stub.items == Items::Thinking {
+            return Plan::Strip { blocks: self.pending.drain(..taken).map(|c| c.block).collect() };
+        }
+        if stub.view == EditView::Destructive && stub.items == Items::Pairs {
+            return Plan::DropPairs {
+                results: self.pending.drain(..taken).map(|c| c.block).collect(),
+                saved_utf16,
+            };
+        }
+        if stub.view == EditView::Destructive {
+            let stored: Vec<Stored> = new.iter().map(|c| replace::stored(stub, view, c.block)).collect();
+            let freed = |s: &Stored| {
+                law.map_or(0, |law| {
+                    let old = view.text_tokens(law, &view.text_size(s.block));
+                    old.saturating_sub(view.text_tokens(law, &replace::text_of(s)))
+                })
+            };
+            let saved_estimate = stored.iter().map(freed).sum();
+            self.pending.drain(..taken);
+            return Plan::Replace(ReplacePlan { stored, saved_utf16, saved_estimate, withhold });
+        }
         let stubs = new.iter().map(|c| (c.block, c.size)).collect();
         if stub.view == EditView::Ledger {
-            self.pending.clear();
+            self.pending.drain(..taken);
         } else {
-            self.replaced.append(&mut self.pending);
+            self.replaced.extend(self.pending.drain(..taken));
             self.replaced_saved += saved;
             self.replaced_saved_utf16 += saved_utf16;
             reported = self.reported();
         }
-        Plan::Stub(StubPlan {
-            stubs,
-            saved_utf16,
-            withhold: stub.withhold_thinking.then_some(first..view.revealed),
-            server: stub.view == EditView::Server,
-            reported,
-        })
+        Plan::Stub(StubPlan { stubs, saved_utf16, withhold, server: stub.view == EditView::Server, reported })
     }
 
     /// What an agent without a ledger reports at every request: all its stubs.
@@ -138,20 +238,23 @@ impl RuleState {
     /// Something else may have replaced or removed what this rule was waiting for.
     fn drop_stale(&mut self, view: &View<'_>) {
         let before = self.pending.len();
-        self.pending.retain(|c| view.is_live(c.block) && !view.states[c.block as usize].has(State::ELIDED));
+        self.pending.retain(|c| view.is_live(c.block) && !is_replaced(view, c.block));
         if self.pending.len() != before {
             self.pending_saved = self.pending.iter().map(|c| c.saved).sum();
         }
     }
 
-    /// Looks at the results that crossed the boundary since the last time; at all of them once blocks have
+    /// Looks at the items that crossed the boundary since the last time; at all of them once blocks have
     /// left the history.
-    fn look_at_new(&mut self, stub: &StubRule, view: &View<'_>) {
-        let boundary = view.turn_boundary(stub.keep_recent_turns);
-        let cumulative = stub.view != EditView::Ledger;
+    fn look_at_new(&mut self, stub: &StubRule, view: &View<'_>, law: Option<&EstimateLaw>) {
+        let boundary = boundary(stub, view, law);
+        let cumulative = matches!(stub.view, EditView::Stateless | EditView::Server);
         if self.looked_in != view.epoch + 1 {
             self.looked_in = view.epoch + 1;
-            self.cursor = view.results.partition_point(|b| *b < view.live_from);
+            self.cursor = match stub.items {
+                Items::Results | Items::Pairs => view.results.partition_point(|b| *b < view.live_from),
+                Items::Inputs | Items::Thinking => view.live_from as usize,
+            };
             self.pending.clear();
             self.pending_saved = 0;
             self.replaced.clear();
@@ -163,51 +266,52 @@ impl RuleState {
                 self.recent_again.extend((boundary..view.revealed).filter(stubbed));
             }
         }
-        while let Some(block) = view.results.get(self.cursor).copied().filter(|b| *b < boundary) {
-            self.cursor += 1;
-            if !view.is_live(block) || self.is_excepted(view.session, block) {
+        let law = law.filter(|_| needs_law(stub));
+        let free_from = first_free(stub, view);
+        while let Some(block) = self.next_item(stub, view, boundary) {
+            if !view.is_live(block) || block < free_from || !self.is_of_interest(stub, view, block) {
                 continue;
             }
-            let Some(candidate) = stub_for(stub, view, block) else { continue };
-            if !view.states[block as usize].has(State::ELIDED) {
+            let Some(candidate) = stub_for(stub, view, law, block) else { continue };
+            if !is_replaced(view, block) {
                 self.pending_saved += candidate.saved;
                 self.pending.push(candidate);
             } else if cumulative {
                 self.replaced_saved += candidate.saved;
                 self.replaced_saved_utf16 += candidate.saved_utf16;
                 self.replaced.push(candidate);
+            } else if stub.stop_at_stubbed {
+                self.pending.clear();
+                self.pending_saved = 0;
             }
         }
     }
+
+    /// The next item before `boundary` that was not looked at.
+    fn next_item(&mut self, stub: &StubRule, view: &View<'_>, boundary: u32) -> Option<u32> {
+        if matches!(stub.items, Items::Results | Items::Pairs) {
+            let block = view.results.get(self.cursor).copied().filter(|b| *b < boundary)?;
+            self.cursor += 1;
+            return Some(block);
+        }
+        let wanted = if stub.items == Items::Inputs { BlockKind::ToolUse } else { BlockKind::Thinking };
+        let kinds = &view.session.blocks.kind;
+        let found = (self.cursor..boundary as usize).find(|i| kinds[*i] == wanted);
+        self.cursor = found.map_or(self.cursor.max(boundary as usize), |i| i + 1);
+        found.and_then(|i| u32::try_from(i).ok())
+    }
+
+    fn is_of_interest(&self, stub: &StubRule, view: &View<'_>, block: u32) -> bool {
+        let is_error = view.session.blocks.flags[block as usize].has(Flags::ERROR);
+        stub.errors.takes(is_error) && !self.is_excepted(view.session, block)
+    }
 }
 
-/// The stub of a result and what it saves; `None` where it is too small or the stub no shorter.
-pub fn stub_for(stub: &StubRule, view: &View<'_>, block: u32) -> Option<Candidate> {
-    let i = block as usize;
-    let chars = view.result_utf16(block);
-    if chars < stub.min_utf16 {
-        return None;
-    }
-    match &stub.stub {
-        StubSize::Tokens(tokens) => {
-            let full = view.stored_of(block).map_or(view.session.blocks.tokens[i], |s| s.tokens);
-            let saved = u64::from(full).checked_sub(*tokens).filter(|s| *s > 0)?;
-            Some(Candidate { block, size: StubTokens::Tokens(*tokens), saved, saved_utf16: chars })
-        }
-        StubSize::Law(law) => {
-            let facts = Facts {
-                tool_utf16: view.tool_name_utf16(block),
-                tool_json_utf16: u64::from(view.tool_name(block).json_utf16),
-                path_utf16: view.stored_of(block).map_or(0, |s| u64::from(s.path_utf16)),
-                chars,
-                bytes: u64::from(view.session.blocks.bytes[i]),
-                lines: u64::from(view.session.blocks.lines[i]),
-                is_error: view.session.blocks.flags[i].has(Flags::ERROR),
-                ..Facts::default()
-            };
-            let utf16 = law.utf16(&facts);
-            let saved = chars.checked_sub(utf16).filter(|s| *s > 0)?;
-            Some(Candidate { block, size: StubTokens::Utf16(utf16), saved, saved_utf16: saved })
-        }
-    }
+/// Whether something stands for the item already.
+pub(super) fn is_replaced(view: &View<'_>, block: u32) -> bool {
+    let state = view.states[block as usize];
+    state.has(State::ELIDED)
+        || state.has(State::REPLACED)
+        || state.has(State::HIDDEN)
+        || state.has(State::WITHHELD)
 }

@@ -41,7 +41,7 @@ pub fn cut_before_tail(view: &View<'_>, law: &EstimateLaw, keep_tokens: u64) -> 
     while tokens < keep_tokens {
         let range = message_before(view, from)?;
         from = range.start;
-        tokens += view.message_size(law, range).tokens();
+        tokens += view.message_tokens(law, range);
     }
     let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b <= from)];
     let cut = starts.iter().rev().copied().take_while(|b| *b >= view.live_from).find(|b| view.is_live(*b))?;
@@ -68,15 +68,14 @@ fn message_before(view: &View<'_>, end: u32) -> Option<Range<u32>> {
 }
 
 /// Live client messages in a range of blocks, the summary included where the range starts with it.
-pub fn messages_in(view: &View<'_>, range: Range<u32>) -> u64 {
+pub fn messages_in(view: &View<'_>, range: Range<u32>, merged: bool) -> u64 {
     let mut count = u64::from(view.summary.is_some() && range.start == view.live_from);
     let mut last = None;
     for i in range.filter(|i| view.is_live(*i)) {
-        let message = view.session.blocks.message[i as usize];
-        if last != Some(message) {
+        if last.is_none_or(|last| !view.are_one_message(last, i, merged)) {
             count += 1;
-            last = Some(message);
         }
+        last = Some(i);
     }
     count
 }

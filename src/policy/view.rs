@@ -1,7 +1,7 @@
 //! What a policy sees: what the client itself knows. Never the provider's true counts, except the usage
 //! it reported.
 
-use crate::policy::estimate::{EstimateLaw, MessageSize};
+use crate::policy::estimate::{Anchor, EstimateLaw, MessageSize, TextLaw, TextSize};
 use crate::policy::laws::safe_name;
 use crate::session::compile::json_utf16;
 use crate::session::{BlockKind, Flags, Session};
@@ -21,10 +21,19 @@ impl State {
     pub const GONE: State = State(8);
     /// A summary stands for it.
     pub const FOLDED: State = State(16);
+    /// Its stored content was replaced.
+    pub const REPLACED: State = State(32);
+    /// It stays in the history, and is not sent.
+    pub const HIDDEN: State = State(64);
 
     /// Whether it is no longer in the history.
     pub fn has_left(self) -> bool {
         self.has(Self::GONE) || self.has(Self::FOLDED)
+    }
+
+    /// Whether it is part of requests.
+    pub fn is_sent(self) -> bool {
+        self.0 & (Self::GONE.0 | Self::FOLDED.0 | Self::WITHHELD.0 | Self::HIDDEN.0) == 0
     }
 
     /// Whether every bit of `other` is set.
@@ -33,7 +42,7 @@ impl State {
     }
 }
 
-/// Sizes of an offloaded result as stored.
+/// Sizes of a block whose stored content is not the recorded one: offloaded, shortened, replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     pub block: u32,
@@ -44,7 +53,10 @@ pub struct Stored {
     pub lines: u32,
     /// Prompt tokens, images included.
     pub tokens: u32,
+    /// Of the file it went to; 0 without one.
     pub path_utf16: u32,
+    /// ASCII characters.
+    pub ascii: u32,
 }
 
 /// The summary at the head of the history.
@@ -54,6 +66,8 @@ pub struct SummaryMessage {
     pub utf16: u32,
     pub json_utf16: u32,
     pub hash: u64,
+    /// UTF-8 bytes of its characters that are not ASCII; each takes three.
+    pub wide_bytes: u32,
 }
 
 /// Length of a tool's name.
@@ -79,9 +93,11 @@ impl NameSize {
 
 /// Usage of the last answered request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LastUsage {
+pub struct LastUsage {
     /// Prompt and output together.
     pub total_tokens: u64,
+    /// Output alone.
+    pub output_tokens: u64,
     /// The step it answered.
     pub step: u32,
 }
@@ -116,6 +132,10 @@ pub struct View<'s> {
     pub raw_tokens: u64,
     /// Grows whenever blocks leave the history.
     pub epoch: u32,
+    /// Grows whenever stored content is replaced.
+    pub edits: u32,
+    /// Blocks that were there when the stored history was edited last.
+    pub edited_at: u32,
     /// UTF-16 units of the model's id.
     pub model_id_utf16: u64,
     /// Of the name of each of the session's tools.
@@ -128,9 +148,10 @@ impl View<'_> {
         i >= self.live_from && !self.states[i as usize].has_left()
     }
 
-    /// Sizes of an offloaded result.
+    /// Sizes of a block whose stored content is not the recorded one.
     pub fn stored_of(&self, block: u32) -> Option<&Stored> {
-        if !self.states[block as usize].has(State::OFFLOADED) {
+        let state = self.states[block as usize];
+        if !state.has(State::OFFLOADED) && !state.has(State::REPLACED) {
             return None;
         }
         self.stored.binary_search_by_key(&block, |s| s.block).ok().map(|i| &self.stored[i])
@@ -160,13 +181,135 @@ impl View<'_> {
 
     /// The client message that starts at block `from`: its range of blocks.
     pub fn message_at(&self, from: u32) -> std::ops::Range<u32> {
-        let messages = &self.session.blocks.message;
-        let message = messages[from as usize];
+        self.message_from(from, false)
+    }
+
+    /// The same; `merged`: all results of a batch are one message.
+    pub fn message_from(&self, from: u32, merged: bool) -> std::ops::Range<u32> {
+        let blocks = &self.session.blocks;
         let mut end = from + 1;
-        while end < self.revealed && messages[end as usize] == message {
+        while end < self.revealed && self.are_one_message(end - 1, end, merged) {
             end += 1;
         }
+        debug_assert!(end as usize <= blocks.len());
         from..end
+    }
+
+    /// Whether two neighbouring blocks belong to one client message.
+    pub fn are_one_message(&self, a: u32, b: u32, merged: bool) -> bool {
+        let blocks = &self.session.blocks;
+        let (a, b) = (a as usize, b as usize);
+        let results = blocks.kind[a] == BlockKind::ToolResult && blocks.kind[b] == BlockKind::ToolResult;
+        blocks.message[a] == blocks.message[b] || (merged && results)
+    }
+
+    /// The message that ends with block `last`, live blocks only.
+    pub fn message_to(&self, last: u32, merged: bool) -> std::ops::Range<u32> {
+        let mut start = last;
+        while start > self.live_from
+            && self.are_one_message(start - 1, start, merged)
+            && self.is_live(start - 1)
+        {
+            start -= 1;
+        }
+        start..last + 1
+    }
+
+    /// Sizes of a block's text as stored, images left out.
+    pub fn text_size(&self, block: u32) -> TextSize {
+        let blocks = &self.session.blocks;
+        let i = block as usize;
+        match self.stored_of(block) {
+            Some(s) => TextSize {
+                utf16: u64::from(s.utf16),
+                bytes: u64::from(s.bytes),
+                ascii: u64::from(s.ascii),
+                tokens: u64::from(s.tokens),
+            },
+            None => TextSize {
+                utf16: u64::from(blocks.utf16[i]),
+                bytes: u64::from(blocks.bytes[i]),
+                ascii: u64::from(blocks.ascii[i]),
+                tokens: u64::from(blocks.tokens[i]),
+            },
+        }
+    }
+
+    /// Lines of a block's text as stored.
+    pub fn text_lines(&self, block: u32) -> u64 {
+        self.stored_of(block)
+            .map_or_else(|| u64::from(self.session.blocks.lines[block as usize]), |s| u64::from(s.lines))
+    }
+
+    /// Arguments of a call as `key:value,` for each: from the lengths of their two renderings, every value
+    /// taken for a text.
+    fn plain_args(&self, block: u32) -> TextSize {
+        let i = block as usize;
+        let blocks = &self.session.blocks;
+        if self.states[i].has(State::REPLACED) {
+            return self.text_size(block);
+        }
+        let json = u64::from(blocks.json_utf16[i]);
+        let rendered = u64::from(blocks.args_utf16[i]);
+        if rendered == 0 {
+            return TextSize::default();
+        }
+        let arguments = json.saturating_sub(rendered + 3).max(1);
+        let utf16 = (rendered + 2).saturating_sub(3 * arguments);
+        let text = self.text_size(block);
+        let structure = text.utf16.saturating_sub(utf16);
+        TextSize {
+            utf16,
+            bytes: text.bytes.saturating_sub(structure),
+            ascii: text.ascii.saturating_sub(structure),
+            tokens: text.tokens,
+        }
+    }
+
+    /// Thousandths of tokens of one block under a law of texts.
+    fn block_milli(&self, law: &TextLaw, block: u32) -> u64 {
+        let i = block as usize;
+        let images = |n: u64| 1_000 * law.image_tokens * n;
+        match self.session.blocks.kind[i] {
+            BlockKind::Thinking if !law.thinking => 0,
+            BlockKind::ToolUse if !law.args => 0,
+            BlockKind::ToolUse => {
+                let name = TextSize::ascii(self.tool_name_utf16(block));
+                law.milli(&name) + law.milli(&self.plain_args(block))
+            }
+            BlockKind::Image => images(1),
+            BlockKind::ToolResult => {
+                let parts = self.session.parts_of(block).map_or(0, |p| u64::from(p.images));
+                law.milli(&self.text_size(block)) + images(parts)
+            }
+            BlockKind::Thinking | BlockKind::UserText | BlockKind::AssistantText => {
+                law.milli(&self.text_size(block))
+            }
+        }
+    }
+
+    /// Tokens of one text under the client's law, a message of its own.
+    pub fn text_tokens(&self, law: &EstimateLaw, text: &TextSize) -> u64 {
+        match &law.texts {
+            Some(texts) => law.total(texts.milli(text)),
+            None => law.tokens(text.utf16),
+        }
+    }
+
+    /// Thousandths of tokens of the client message in `range`; see [`EstimateLaw::total`].
+    pub fn message_milli(&self, law: &EstimateLaw, range: std::ops::Range<u32>) -> u64 {
+        match &law.texts {
+            Some(text) => {
+                let live = range.filter(|block| self.is_live(*block));
+                text.message_milli(live.map(|block| self.block_milli(text, block)).sum())
+            }
+            None => 1_000 * self.message_size(law, range).tokens(),
+        }
+    }
+
+    /// Tokens of the client message in `range`.
+    pub fn message_tokens(&self, law: &EstimateLaw, range: std::ops::Range<u32>) -> u64 {
+        law.total(self.message_milli(law, range))
     }
 
     /// JSON size of the client message in `range`, measured by `law`.
@@ -196,6 +339,7 @@ impl View<'_> {
             None if texts == 0 && images > 0 => size,
             // The text of all parts is counted with the first.
             None => (1..texts).fold(size.text(u64::from(blocks.json_utf16[i])), |size, _| size.text(0)),
+            Some(s) if s.path_utf16 == 0 => size.text(u64::from(s.json_utf16)),
             Some(s) => size.text(u64::from(s.json_utf16)).offload_details(
                 u64::from(s.path_utf16),
                 [
@@ -221,7 +365,8 @@ impl View<'_> {
         let usage_digits = self.usage_digits.get(step).copied().map_or(4, u64::from);
         let live = range.filter(|i| self.is_live(*i));
         live.fold(law.assistant(self.model_id_utf16, usage_digits, has_calls), |size, i| {
-            let json = u64::from(blocks.json_utf16[i as usize]);
+            let stored = self.stored_of(i).map(|s| s.json_utf16);
+            let json = u64::from(stored.unwrap_or(blocks.json_utf16[i as usize]));
             match blocks.kind[i as usize] {
                 BlockKind::Thinking => size.thinking(json),
                 BlockKind::ToolUse => size.tool_call(self.call_id_utf16(i), self.tool_name_utf16(i), json),
@@ -248,42 +393,70 @@ impl View<'_> {
     }
 
     /// The last usage reported for an answer that is still in the history.
-    fn last_usage(&self) -> Option<LastUsage> {
+    pub fn last_usage(&self, until_edit: bool) -> Option<LastUsage> {
         let steps = self.answered.iter().rev().copied();
-        steps
-            .map(|step| LastUsage { total_tokens: self.usage_totals[step as usize], step })
-            .find(|usage| usage.total_tokens > 0)
+        let usage = steps
+            .map(|step| LastUsage {
+                total_tokens: self.usage_totals[step as usize],
+                output_tokens: u64::from(self.session.steps[step as usize].output_tokens),
+                step,
+            })
+            .find(|usage| usage.total_tokens > 0)?;
+        let is_known = !until_edit || self.session.steps[usage.step as usize].output.end > self.edited_at;
+        is_known.then_some(usage)
     }
 
     /// The client's estimate of the stored history.
     pub fn estimate_tokens(&self, law: &EstimateLaw) -> u64 {
-        match self.last_usage() {
-            Some(last) if law.anchored => {
-                last.total_tokens + self.messages_from(law, self.session.steps[last.step as usize].output.end)
-            }
-            _ => self.sum_of_messages(law),
+        let last = if law.anchor == Anchor::None { None } else { self.last_usage(law.until_edit) };
+        let Some(last) = last else { return self.sum_of_messages(law) };
+        let output = &self.session.steps[last.step as usize].output;
+        let prompt_tokens = last.total_tokens.saturating_sub(last.output_tokens);
+        match law.anchor {
+            Anchor::None | Anchor::LastUsage => last.total_tokens,
+            Anchor::LastUsageTotal => last.total_tokens + law.total(self.milli_from(law, output.end)),
+            Anchor::LastPrompt => prompt_tokens,
+            Anchor::LastPromptAndTail => prompt_tokens + law.total(self.milli_from(law, output.start)),
         }
     }
 
     /// Plain sum of the estimated tokens of every message, without the anchor.
     pub fn sum_of_messages(&self, law: &EstimateLaw) -> u64 {
-        self.summary_tokens(law) + self.messages_from(law, self.live_from)
+        law.total(self.summary_milli(law) + self.milli_from(law, self.live_from))
     }
 
-    fn messages_from(&self, law: &EstimateLaw, mut from: u32) -> u64 {
-        let mut tokens = 0;
+    fn milli_from(&self, law: &EstimateLaw, mut from: u32) -> u64 {
+        let mut milli = 0;
         while from < self.revealed {
-            let range = self.message_at(from);
+            let range = self.message_from(from, law.merged);
             from = range.end;
             if range.clone().any(|block| self.is_live(block)) {
-                tokens += self.message_size(law, range).tokens();
+                milli += self.message_milli(law, range);
             }
         }
-        tokens
+        milli
     }
 
-    /// Estimated tokens of the summary message, 0 without one.
-    pub fn summary_tokens(&self, law: &EstimateLaw) -> u64 {
-        self.summary.map_or(0, |s| law.user().text(u64::from(s.json_utf16)).tokens())
+    /// Thousandths of estimated tokens of the summary message, 0 without one.
+    pub fn summary_milli(&self, law: &EstimateLaw) -> u64 {
+        self.summary.map_or(0, |s| self.milli_of_summary(law, &s))
+    }
+
+    /// The same of any summary.
+    pub fn milli_of_summary(&self, law: &EstimateLaw, s: &SummaryMessage) -> u64 {
+        match &law.texts {
+            Some(text) => {
+                let wide = u64::from(s.wide_bytes);
+                let ascii = u64::from(s.utf16).saturating_sub(wide / 3);
+                let size = TextSize {
+                    utf16: u64::from(s.utf16),
+                    bytes: ascii + wide,
+                    ascii,
+                    tokens: u64::from(s.tokens),
+                };
+                text.message_milli(text.milli(&size))
+            }
+            None => 1_000 * law.user().text(u64::from(s.json_utf16)).tokens(),
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Counts are unsigned 64-bit integers; dollars and rates are 64-bit floats, null for a ratio over 0. The exact dollars
 //! are in results.json and requests.csv. No thread is started here, and the same rows give the same bytes.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,7 +30,7 @@ fn failed(error: impl std::fmt::Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// One row per cell: what it is, then one column per metric, as in the CSV.
+/// One row per cell: what it is, the parameters in which the strategies differ, then one column per metric.
 ///
 /// # Errors
 /// Those of polars, which has none for columns of one length with different names.
@@ -48,6 +49,7 @@ pub fn cells(results: &ResultSet) -> io::Result<DataFrame> {
             cells.iter().map(|c| c.summary.stop_reason.map(|r| r.name())).collect::<Vec<_>>(),
         ),
     ];
+    columns.extend(super::sweep::varied(&results.recipe).iter().map(|name| parameter(results, name)));
     for metric in metrics::all() {
         let values = cells.iter().map(|cell| metric.value(&cell.summary));
         columns.push(match metric.metric().unit {
@@ -56,6 +58,29 @@ pub fn cells(results: &ResultSet) -> io::Result<DataFrame> {
         });
     }
     DataFrame::new(cells.len(), columns).map_err(failed)
+}
+
+/// A parameter of each cell's strategy: whole numbers where all are, else text; null where the strategy has none.
+fn parameter(results: &ResultSet, name: &str) -> Column {
+    let of_policy: BTreeMap<&str, &serde_json::Value> = results
+        .recipe
+        .policies
+        .iter()
+        .filter_map(|policy| Some((policy.label.as_str(), policy.params.get(name)?)))
+        .collect();
+    let values: Vec<Option<&serde_json::Value>> =
+        results.cells.iter().map(|cell| of_policy.get(cell.policy.as_str()).copied()).collect();
+    if values.iter().flatten().all(|value| value.is_i64()) {
+        return column(
+            name,
+            values.iter().map(|v| v.and_then(serde_json::Value::as_i64)).collect::<Vec<_>>(),
+        );
+    }
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    column(name, values.iter().map(|v| v.map(text)).collect::<Vec<_>>())
 }
 
 fn count(value: metrics::Value) -> u64 {
@@ -230,6 +255,20 @@ mod tests {
             sums.column("cost_usd").expect("there").f64().expect("floats").into_no_null_iter().collect();
         assert_eq!(sums, [0.11, 0.18]);
         assert_eq!(parquet(&results).expect("memory"), parquet(&results).expect("memory"));
+    }
+
+    #[test]
+    fn parameters_that_differ_are_columns() {
+        let mut results = sample();
+        results.recipe.policies[1].preset = "none".into();
+        results.recipe.policies[1].params["keep"] = 5.into();
+        let frame = cells(&results).expect("memory");
+        let keep = frame.column("keep").expect("it varies").i64().expect("integers");
+        assert_eq!(keep.into_no_null_iter().collect::<Vec<i64>>(), [3, 5, 3, 5]);
+        results.recipe.policies[1].params["keep"] = "all".into();
+        let frame = cells(&results).expect("memory");
+        let keep = frame.column("keep").expect("it varies").str().expect("text");
+        assert_eq!([0, 1, 2, 3].map(|i| keep.get(i)), ["3", "all", "3", "all"].map(Some));
     }
 
     #[test]

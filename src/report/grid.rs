@@ -148,7 +148,7 @@ pub fn results_grid(results: &ResultSet) -> Grid {
 
 /// `None` is the gap before the totals.
 fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
-    let short = short_ids(results);
+    let short = short_ids(results.cells.iter().map(|c| c.session.as_str()).collect());
     let mut lines: Vec<Option<Line<'_>>> = Vec::new();
     let mut previous = "";
     for cell in &results.cells {
@@ -189,9 +189,8 @@ fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
     lines
 }
 
-/// Shortens session ids to the fewest characters, at least 8, that tell them apart.
-fn short_ids(results: &ResultSet) -> impl Fn(&str) -> String + use<> {
-    let mut ids: Vec<&str> = results.cells.iter().map(|c| c.session.as_str()).collect();
+/// Shortens sorted session ids to the fewest characters, at least 8, that tell them apart.
+pub fn short_ids(mut ids: Vec<&str>) -> impl Fn(&str) -> String + use<> {
     ids.dedup();
     // Ids are sorted, so the longest shared beginning is one of neighbours.
     let shared = ids.windows(2).map(|w| w[0].chars().zip(w[1].chars()).take_while(|(a, b)| a == b).count());

@@ -1,5 +1,7 @@
 //! From results to bytes: pure functions, one per format, and the files they land in.
 
+pub mod audit;
+pub mod audit_wire;
 pub mod csv;
 pub mod events;
 pub mod files;

@@ -5,6 +5,7 @@
 //! number in [`Blocks`], so a run touches no string and no tokenizer.
 
 pub mod compile;
+pub mod hash_trace;
 pub mod roles;
 pub mod scale;
 pub mod trace;

@@ -63,22 +63,30 @@ impl Role {
 
 type Names = &'static [(Role, &'static [&'static str])];
 
+/// Tools of Claude Code, whoever recorded it.
+const CLAUDE_CODE: Names = &[
+    (Role::Read, &["Read", "NotebookRead", "ReadMcpResourceTool"]),
+    (Role::Shell, &["Bash", "BashOutput", "KillShell", "KillBash", "PowerShell"]),
+    (Role::Edit, &["Edit", "MultiEdit", "NotebookEdit"]),
+    (Role::Write, &["Write"]),
+    (Role::Search, &["Grep", "Glob", "LS", "LSP", "ToolSearch"]),
+    (Role::Web, &["WebFetch", "WebSearch"]),
+    (Role::Todo, &["TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"]),
+    (Role::Plan, &["ExitPlanMode", "EnterPlanMode", "exit_plan_mode"]),
+    (Role::Agent, &["Task", "Agent", "TaskOutput", "AgentOutputTool", "TaskStop", "SendMessage"]),
+];
+
+/// Tools of OpenHands, before and with its SDK.
+const OPENHANDS: Names = &[
+    (Role::Shell, &["execute_ipython_cell"]),
+    (Role::Edit, &["str_replace_editor", "file_editor"]),
+    (Role::Web, &["browser", "browser_use"]),
+    (Role::Todo, &["task_tracker"]),
+];
+
 /// Tool names by recording format; the rows of format "" hold for all.
 const ALIASES: &[(&str, Names)] = &[
-    (
-        "claude-code",
-        &[
-            (Role::Read, &["Read", "NotebookRead", "ReadMcpResourceTool"]),
-            (Role::Shell, &["Bash", "BashOutput", "KillShell", "KillBash", "PowerShell"]),
-            (Role::Edit, &["Edit", "MultiEdit", "NotebookEdit"]),
-            (Role::Write, &["Write"]),
-            (Role::Search, &["Grep", "Glob", "LS", "LSP", "ToolSearch"]),
-            (Role::Web, &["WebFetch", "WebSearch"]),
-            (Role::Todo, &["TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"]),
-            (Role::Plan, &["ExitPlanMode", "EnterPlanMode", "exit_plan_mode"]),
-            (Role::Agent, &["Task", "Agent", "TaskOutput", "AgentOutputTool", "TaskStop", "SendMessage"]),
-        ],
-    ),
+    ("claude-code", CLAUDE_CODE),
     (
         "codex",
         &[
@@ -104,6 +112,56 @@ const ALIASES: &[(&str, Names)] = &[
             (Role::Search, &["grep_search", "search_file_content"]),
             (Role::Plan, &["enter_plan_mode", "exit_plan_mode"]),
             (Role::Agent, &["delegate_to_agent", "codebase_investigator"]),
+        ],
+    ),
+    ("openhands", OPENHANDS),
+    ("openhands-sdk", OPENHANDS),
+    // Written by OpenHands among others.
+    ("litellm", OPENHANDS),
+    ("atif", OPENHANDS),
+    ("claude-trace", CLAUDE_CODE),
+    ("inspect", &[(Role::Shell, &["python"]), (Role::Edit, &["text_editor"])]),
+    (
+        "copilot-cli",
+        &[
+            (Role::Shell, &["read_bash", "write_bash", "stop_bash", "read_powershell", "powershell"]),
+            (Role::Write, &["create"]),
+            (Role::Todo, &["report_intent"]),
+            (Role::Agent, &["read_agent", "list_agents"]),
+        ],
+    ),
+    (
+        "cline",
+        &[
+            (Role::Shell, &["execute_command"]),
+            (Role::Edit, &["replace_in_file", "apply_diff", "insert_content", "search_and_replace"]),
+            (Role::Write, &["write_to_file"]),
+            (Role::Search, &["search_files", "list_files", "list_code_definition_names", "codebase_search"]),
+            (Role::Web, &["browser_action", "access_mcp_resource"]),
+            (Role::Todo, &["update_todo_list", "focus_chain"]),
+            (Role::Plan, &["plan_mode_respond", "switch_mode"]),
+            (Role::Agent, &["new_task", "use_subagents"]),
+        ],
+    ),
+    (
+        "crush",
+        &[
+            (Role::Read, &["diagnostics", "lsp_diagnostics"]),
+            (Role::Shell, &["job_output", "job_kill"]),
+            (Role::Edit, &["multiedit"]),
+            (Role::Search, &["sourcegraph", "references", "lsp_references"]),
+            (Role::Web, &["download", "agentic_fetch"]),
+            (Role::Todo, &["todos"]),
+        ],
+    ),
+    (
+        "goose",
+        &[
+            (Role::Shell, &["developer__shell"]),
+            (Role::Edit, &["developer__text_editor"]),
+            (Role::Search, &["developer__analyze"]),
+            (Role::Todo, &["todo__todo_write", "todo__todo_read"]),
+            (Role::Agent, &["dynamic_task__create_task", "subagent__execute_task"]),
         ],
     ),
     (
@@ -178,6 +236,8 @@ mod tests {
     fn names_common_to_all_formats_are_known_everywhere() {
         assert_eq!(Role::of("pi", "read_file"), Role::Read);
         assert_eq!(Role::of("", "apply_patch"), Role::Edit);
+        assert_eq!(Role::of("openhands", "str_replace_editor"), Role::Edit);
+        assert_eq!(Role::of("claude-trace", "KillShell"), Role::Shell);
         assert_eq!(Role::of("claude-code", "Skill"), Role::Other);
         assert_eq!(
             [Role::of_any("WebFetch"), Role::of_any("read"), Role::of_any("x")],

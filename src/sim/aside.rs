@@ -8,6 +8,8 @@
 
 use super::context::Context;
 use crate::policy::Strategy;
+use crate::policy::fold::Summarizer;
+use crate::policy::fold_plan::summarizer_reads;
 use crate::policy::laws::TranscriptLaw;
 use crate::policy::plan::SummarizePlan;
 use crate::policy::strategy::{MarkerPlace, SummaryInput};
@@ -17,11 +19,15 @@ use crate::provider::{
     Answer, Marker, ModelSpec, NO_LINK, Provider, Rejection, Request, SentBlock, SentKind,
 };
 use crate::session::Session;
+use crate::session::scale::scale_tokens;
 use crate::tokens::{Tokenizer, scale_milli};
 use crate::usage::Usage;
 
 /// Share of the summarizer's prompt that comes out as a summary, in hundredths (docs/decisions.md 15).
 const SUMMARY_PERCENT: u64 = 12;
+
+/// Told apart from other texts by this.
+const INSTRUCTION_HASH: u64 = 0x5ad1_c0de_0f0a_11ed;
 
 /// A summarizer call about to be made.
 pub(super) struct Aside<'a> {
@@ -29,6 +35,8 @@ pub(super) struct Aside<'a> {
     strategy: &'a Strategy,
     model: &'a ModelSpec,
     plan: &'a SummarizePlan<'a>,
+    /// Tokens of the oldest messages that are left out.
+    shed_tokens: u64,
 }
 
 /// What it came to.
@@ -48,10 +56,37 @@ impl<'a> Aside<'a> {
         model: &'a ModelSpec,
         plan: &'a SummarizePlan<'a>,
     ) -> Aside<'a> {
-        Aside { session, strategy, model, plan }
+        Aside { session, strategy, model, plan, shed_tokens: 0 }
     }
 
-    /// Makes the call at the instant of `request`.
+    /// Leaves the oldest messages out, as many as come to so many tokens.
+    pub(super) fn without(self, shed_tokens: u64) -> Aside<'a> {
+        Aside { shed_tokens, ..self }
+    }
+
+    /// Takes the oldest messages off the front of `blocks`, prefix apart; an answer goes as a whole, and a
+    /// result without its call goes too.
+    fn shed(&self, blocks: &mut Vec<SentBlock>) {
+        if self.shed_tokens == 0 {
+            return;
+        }
+        let front = blocks.iter().take_while(|b| b.kind.is_prefix()).count();
+        let (mut shed, mut end) = (0, front);
+        while end < blocks.len() && shed < self.shed_tokens {
+            shed += u64::from(blocks[end].tokens);
+            end += 1;
+        }
+        let in_answer = |at: usize| at > front && at < blocks.len() && blocks[at].kind.is_assistant();
+        while in_answer(end) && blocks[end - 1].kind.is_assistant() {
+            end += 1;
+        }
+        while end < blocks.len() && blocks[end].kind == SentKind::ToolResult {
+            end += 1;
+        }
+        blocks.drain(front..end);
+    }
+
+    /// Makes the call at the instant of `request`, to the given summarizer.
     ///
     /// # Errors
     /// The provider refused it.
@@ -60,22 +95,43 @@ impl<'a> Aside<'a> {
         provider: &mut Provider<'_>,
         context: &Context<'_>,
         request: &Request<'_>,
+        summarizer: &Summarizer,
     ) -> Result<SummaryCall, Rejection> {
-        let (answer, model, sent_conversation) = match &self.plan.spec.input {
-            SummaryInput::PrefixFork => (provider.send(request), self.model, true),
+        let spec = self.plan.spec;
+        let own = matches!(spec.input, SummaryInput::PrefixFork);
+        let model = if own { self.model } else { summarizer.model.as_deref().unwrap_or(self.model) };
+        let send =
+            |provider: &mut Provider<'_>, blocks: &[SentBlock], markers: &[Marker], tail_tokens: u32| {
+                let aside =
+                    Request { blocks, changed_from: 0, change: None, markers, tail_tokens, ..*request };
+                provider.send_aside(model, &aside)
+            };
+        let answer = match &spec.input {
+            SummaryInput::PrefixFork => provider.send(request),
             SummaryInput::Transcript { law, system_utf16, prompt_utf16 } => {
-                let model = self.plan.spec.model.as_deref().unwrap_or(self.model);
                 let blocks = self.blocks(law, *system_utf16, *prompt_utf16, context.view(), model);
-                let markers = self.markers();
-                let aside = Request {
-                    blocks: &blocks,
-                    changed_from: 0,
-                    change: None,
-                    markers: &markers,
-                    tail_tokens: 0,
-                    ..*request
+                send(provider, &blocks, &self.markers(Some(0), 1), 0)
+            }
+            SummaryInput::Messages { prompt_utf16 } => {
+                let mut blocks = self.folded_blocks(context, summarizer.window_tokens, model);
+                self.shed(&mut blocks);
+                blocks.push(self.instruction(*prompt_utf16, model));
+                send(provider, &blocks, &self.markers(None, blocks.len() - 1), 0)
+            }
+            SummaryInput::Fork { prompt_utf16 } => {
+                let mut blocks = request.blocks.to_vec();
+                self.shed(&mut blocks);
+                blocks.push(self.instruction(*prompt_utf16, model));
+                let at = u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX);
+                let (last, front) = match request.markers.split_last() {
+                    Some((last, front)) => (Some(Marker { after: at, ..*last }), front),
+                    None => (None, request.markers),
                 };
-                (provider.send_aside(model, &aside), model, false)
+                let stands = |m: &&Marker| {
+                    self.shed_tokens == 0 || blocks.get(m.after as usize).is_some_and(|b| b.kind.is_prefix())
+                };
+                let markers: Vec<Marker> = front.iter().filter(stands).copied().chain(last).collect();
+                send(provider, &blocks, &markers, request.tail_tokens)
             }
         };
         let done = match answer {
@@ -86,22 +142,64 @@ impl<'a> Aside<'a> {
         usage.output_tokens = self.output_tokens(usage.prompt_tokens());
         let cost_pusd = super::run::price_of(model).cost(&usage).total();
         let summary = self.summary(usage.output_tokens, model.tokenizer);
-        Ok(SummaryCall { usage, cost_pusd, summary, sent_conversation })
+        Ok(SummaryCall { usage, cost_pusd, summary, sent_conversation: own })
     }
 
     fn output_tokens(&self, prompt_tokens: u64) -> u64 {
-        let law = (prompt_tokens * SUMMARY_PERCENT).div_ceil(100).min(self.plan.spec.max_output_tokens);
-        self.strategy.summary_tokens.unwrap_or(law)
+        let spec = self.plan.spec;
+        let share = spec.output_share.map(|millionths| {
+            let tokens = u128::from(prompt_tokens) * u128::from(millionths.unsigned_abs()) / 1_000_000;
+            u64::try_from(tokens).unwrap_or(u64::MAX)
+        });
+        let law = share.unwrap_or_else(|| (prompt_tokens * SUMMARY_PERCENT).div_ceil(100));
+        let own = spec.output_tokens.unwrap_or(law).min(spec.max_output_tokens);
+        self.strategy.summary_tokens.unwrap_or(own)
+    }
+
+    /// The folded messages as they are sent, the old summary in front; those that do not fit are left out.
+    fn folded_blocks(&self, context: &Context<'_>, window_tokens: u64, model: &ModelSpec) -> Vec<SentBlock> {
+        let view = context.view();
+        let reads = summarizer_reads(view, self.strategy.estimate.as_ref(), self.plan, window_tokens);
+        let scaled = |tokens: u32| {
+            let tokens = scale_tokens(u64::from(tokens), self.session.tokenizer, model.tokenizer);
+            u32::try_from(tokens).unwrap_or(u32::MAX)
+        };
+        let in_front = reads.summary && context.summary_at <= view.live_from;
+        let summary = view.summary.filter(|_| in_front).map(|s| self.text(s.hash, scaled(s.tokens)));
+        let sent = context.wire().session_blocks();
+        let folded = sent
+            .filter(|(_, block)| *block >= reads.from && *block < self.plan.fold_to)
+            .map(|(sent, _)| SentBlock { tokens: scaled(sent.tokens), ..*sent });
+        summary.into_iter().chain(folded).collect()
+    }
+
+    fn text(&self, hash: u64, tokens: u32) -> SentBlock {
+        SentBlock {
+            hash,
+            tokens,
+            link: NO_LINK,
+            message: 0,
+            kind: SentKind::Text,
+            deferred: false,
+            placeholder: false,
+        }
+    }
+
+    /// The instruction behind what is to be summarized.
+    fn instruction(&self, prompt_utf16: u64, model: &ModelSpec) -> SentBlock {
+        let own = scale_milli(prompt_utf16, u64::from(self.session.coefficients.text_milli));
+        let tokens = scale_tokens(own, self.session.tokenizer, model.tokenizer);
+        self.text(prompt_utf16 ^ INSTRUCTION_HASH, u32::try_from(tokens).unwrap_or(u32::MAX))
     }
 
     /// The client marks the system prompt and the last user message where its markers say so.
-    fn markers(&self) -> Vec<Marker> {
+    fn markers(&self, system: Option<u32>, last: usize) -> Vec<Marker> {
         let ttl_of = |places: &[MarkerPlace]| {
             self.strategy.markers.iter().find(|m| places.contains(&m.place)).map(|m| m.ttl)
         };
-        let system = ttl_of(&[MarkerPlace::System]).map(|ttl| Marker { after: 0, ttl });
-        let last =
-            ttl_of(&[MarkerPlace::LastUser, MarkerPlace::LastMessage]).map(|ttl| Marker { after: 1, ttl });
+        let system = system.zip(ttl_of(&[MarkerPlace::System])).map(|(after, ttl)| Marker { after, ttl });
+        let last = ttl_of(&[MarkerPlace::LastUser, MarkerPlace::LastMessage])
+            .map(|ttl| Marker { after: u32::try_from(last).unwrap_or(u32::MAX), ttl });
         system.into_iter().chain(last).collect()
     }
 
@@ -114,13 +212,12 @@ impl<'a> Aside<'a> {
         model: &ModelSpec,
     ) -> [SentBlock; 2] {
         let text_milli = u64::from(self.session.coefficients.text_milli);
-        let to_model = |tokens: u64| {
-            crate::session::scale::scale_tokens(tokens, self.session.tokenizer, model.tokenizer)
-        };
+        let to_model = |tokens: u64| scale_tokens(tokens, self.session.tokenizer, model.tokenizer);
         let system = to_model(scale_milli(system_utf16, text_milli));
         let transcript = summarize::transcript(law, view, self.plan.fold_to);
         let own_words = scale_milli(prompt_utf16 + transcript.labels_utf16, text_milli);
-        let prompt = to_model(own_words + transcript.quoted_tokens);
+        let quoted_tokens = transcript.quoted_tokens.saturating_sub(self.shed_tokens);
+        let prompt = to_model(own_words + quoted_tokens);
         let block = |kind: SentKind, tokens: u64, hash: u64| SentBlock {
             hash,
             tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
@@ -139,7 +236,9 @@ impl<'a> Aside<'a> {
     fn summary(&self, output_tokens: u64, tokenizer: Tokenizer) -> SummaryMessage {
         let text_milli = u64::from(self.session.coefficients.text_milli).max(1);
         let spec = self.plan.spec;
-        let tokens = crate::session::scale::scale_tokens(output_tokens, tokenizer, self.session.tokenizer);
+        let tokens = scale_tokens(output_tokens, tokenizer, self.session.tokenizer)
+            + spec.reinject.tokens
+            + self.plan.reinjected_tokens;
         let utf16 = tokens * 1_000 / text_milli + spec.wrap_utf16;
         let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         SummaryMessage {
@@ -149,6 +248,7 @@ impl<'a> Aside<'a> {
             hash: xxhash_rust::xxh3::xxh3_64(
                 &[u64::from(self.plan.fold_to).to_le_bytes(), tokens.to_le_bytes()].concat(),
             ),
+            wide_bytes: 0,
         }
     }
 }

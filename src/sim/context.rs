@@ -9,9 +9,7 @@ use std::ops::Range;
 use super::leave::Fold;
 use super::wire::{Wire, is_replayable};
 use crate::cause::Cause;
-use crate::policy::plan::{Offload, StubPlan, StubTokens, SummarizePlan};
-use crate::policy::strategy::Keep;
-use crate::policy::summarize::{first_unanswered_user, round_is_open};
+use crate::policy::plan::{Offload, StubPlan, StubTokens};
 use crate::policy::view::{NameSize, State, Stored, View};
 use crate::session::{BlockKind, Prefix, Session};
 use crate::tokens::{scale_milli, scale_ratio};
@@ -28,6 +26,8 @@ pub struct Stub {
     pub utf16: u32,
     /// The provider put it in its own copy.
     pub server: bool,
+    /// Nothing stands for the result, and its call is not sent either.
+    pub hidden: bool,
 }
 
 /// Buffers of a context, to be used again by the next.
@@ -53,6 +53,10 @@ pub struct Context<'s> {
     /// Stubs that stand in requests, by ascending block.
     pub(super) stubs: Vec<Stub>,
     pub(super) folds: Vec<Fold>,
+    /// Block in front of which the summary is sent; up to the first live one: at the head.
+    pub(super) summary_at: u32,
+    /// A rule has changed what is sent of calls.
+    pub(super) calls_edited: bool,
     pub(super) prefix: Prefix,
     pub(super) wire: Wire,
 }
@@ -104,6 +108,8 @@ impl<'s> Context<'s> {
             tool_results_utf16: 0,
             raw_tokens: session.prefix.tokens(),
             epoch: 0,
+            edits: 0,
+            edited_at: 0,
             model_id_utf16,
             tool_names: emptied(tool_names),
         };
@@ -111,6 +117,8 @@ impl<'s> Context<'s> {
             view,
             stubs: emptied(stubs),
             folds: emptied(folds),
+            summary_at: 0,
+            calls_edited: false,
             prefix: session.prefix.clone(),
             wire,
         };
@@ -249,12 +257,16 @@ impl<'s> Context<'s> {
             lines: narrow(1 + part(u64::from(blocks.lines[i]))),
             tokens: narrow(envelope_tokens + part(text_tokens) + image_tokens),
             path_utf16: narrow(plan.path_utf16),
+            ascii: narrow(plan.envelope_utf16 + part(u64::from(blocks.ascii[i]))),
         }
     }
 
     /// Tokens of a block as the client sends it: a stub of its own counts, a provider's does not.
     pub(super) fn client_tokens(&self, block: u32) -> u64 {
         let i = block as usize;
+        if self.view.states[i].has(State::HIDDEN) {
+            return 0;
+        }
         if self.view.states[i].has(State::ELIDED) {
             let stub = self.stubs.binary_search_by_key(&block, |s| s.block);
             if let Some(stub) = stub.ok().map(|at| self.stubs[at]).filter(|s| !s.server) {
@@ -282,6 +294,7 @@ impl<'s> Context<'s> {
             self.view.raw_tokens = self.view.raw_tokens + u64::from(stub.tokens) - before;
         }
         self.set_state(stub.block, State::ELIDED);
+        self.note_stub(stub);
     }
 
     /// Stubs come in ascending order; only those of another rule may fall between.
@@ -302,7 +315,10 @@ impl<'s> Context<'s> {
         let fits = |block: u32| {
             block < self.view.revealed
                 && view.is_live(block)
-                && self.view.session.blocks.kind[block as usize] == BlockKind::ToolResult
+                && matches!(
+                    self.view.session.blocks.kind[block as usize],
+                    BlockKind::ToolResult | BlockKind::ToolUse
+                )
                 && !view.states[block as usize].has(State::ELIDED)
         };
         let ascending = plan.stubs.is_sorted_by(|a, b| a.0 < b.0);
@@ -318,21 +334,42 @@ impl<'s> Context<'s> {
         self.stubs = stubs;
         self.sort_stubs(first_new);
         let withheld = plan.withhold.clone().map_or(0, |range| self.withhold(range).0);
-        let first = plan.stubs.iter().map(|(b, _)| *b).chain(plan.withhold.clone().map(|r| r.start)).min();
-        self.resend_from(first.unwrap_or(self.view.revealed), Cause::PrefixRule);
+        let first = match plan.stubs.first() {
+            Some((_, StubTokens::Nothing)) => {
+                let stubs: Vec<Stub> = self.stubs_of(plan).collect();
+                self.first_touched(&stubs, plan.withhold.as_ref())
+            }
+            first => {
+                let blocks = first.map(|(b, _)| *b).into_iter();
+                blocks.chain(plan.withhold.clone().map(|r| r.start)).min().unwrap_or(self.view.revealed)
+            }
+        };
+        self.resend_from(first, Cause::PrefixRule);
         Ok(withheld)
     }
 
     /// The stubs of a plan as they stand in requests.
     pub fn stubs_of<'a>(&self, plan: &'a StubPlan) -> impl Iterator<Item = Stub> + use<'a> {
-        let milli = u64::from(self.view.session.coefficients.tool_result_milli);
+        let coefficients = &self.view.session.coefficients;
+        // A rule is about results or about calls.
+        let first = plan.stubs.first().map(|(block, _)| self.view.session.blocks.kind[*block as usize]);
+        let is_call = first == Some(BlockKind::ToolUse);
+        let milli = if is_call { coefficients.tool_use_milli } else { coefficients.tool_result_milli };
         let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         plan.stubs.iter().map(move |(block, size)| {
             let (tokens, utf16) = match size {
-                StubTokens::Utf16(n) => (scale_milli(*n, milli), *n),
+                StubTokens::Utf16(n) => (scale_milli(*n, u64::from(milli)), *n),
                 StubTokens::Tokens(n) => (*n, 0),
+                StubTokens::Sized { tokens, utf16 } => (*tokens, *utf16),
+                StubTokens::Nothing => (0, 0),
             };
-            Stub { block: *block, tokens: narrow(tokens), utf16: narrow(utf16), server: plan.server }
+            Stub {
+                block: *block,
+                tokens: narrow(tokens),
+                utf16: narrow(utf16),
+                server: plan.server,
+                hidden: *size == StubTokens::Nothing,
+            }
         })
     }
 
@@ -345,13 +382,22 @@ impl<'s> Context<'s> {
         if !blocks.iter().all(elided) || !blocks.is_sorted_by(|a, b| a < b) {
             return Err(BrokenPlan("only results that a stub stands for can be sent in full again"));
         }
+        let mut comes_back = false;
         for block in blocks {
             let before = self.client_tokens(*block);
-            self.view.states[*block as usize].0 &= !State::ELIDED.0;
+            let was_hidden = self.view.states[*block as usize].has(State::HIDDEN);
+            self.view.states[*block as usize].0 &= !(State::ELIDED.0 | State::HIDDEN.0);
             self.view.raw_tokens = self.view.raw_tokens + self.client_tokens(*block) - before;
+            if was_hidden {
+                self.show_call_of(*block);
+                comes_back = true;
+            }
         }
         self.stubs.retain(|s| blocks.binary_search(&s.block).is_err());
-        if let Some(first) = blocks.first() {
+        if comes_back {
+            self.wire.note_change(Cause::PrefixRule);
+            self.rebuild_head();
+        } else if let Some(first) = blocks.first() {
             self.resend_from(*first, Cause::PrefixRule);
         }
         Ok(())
@@ -390,36 +436,6 @@ impl<'s> Context<'s> {
         count
     }
 
-    /// Whether a compaction may be carried out as planned.
-    ///
-    /// # Errors
-    /// It would cut a message or an open tool round in two, or drop a user message that the rule keeps.
-    pub fn check_fold(&self, plan: &SummarizePlan<'_>) -> Result<(), BrokenPlan> {
-        let view = &self.view;
-        let folds_nothing = plan.fold_to == view.live_from && view.summary.is_none();
-        if plan.fold_to < view.live_from || folds_nothing || plan.fold_to > view.revealed {
-            return Err(BrokenPlan("a compaction must fold something that is in the history"));
-        }
-        let blocks = &view.session.blocks;
-        if let Some(kept) = (plan.fold_to..view.revealed).find(|b| view.is_live(*b)) {
-            let message = blocks.message[kept as usize];
-            let folds_part = (view.live_from..plan.fold_to).rev().find(|b| view.is_live(*b));
-            if folds_part.is_some_and(|b| blocks.message[b as usize] == message) {
-                return Err(BrokenPlan("a compaction must not cut a message in two"));
-            }
-            if blocks.kind[kept as usize] == BlockKind::ToolResult {
-                return Err(BrokenPlan("a compaction must not part a tool call from its result"));
-            }
-        }
-        if round_is_open(view) {
-            return Err(BrokenPlan("a compaction must not cut through an open tool round"));
-        }
-        if plan.spec.keep == Keep::UnansweredUser && plan.fold_to > first_unanswered_user(view) {
-            return Err(BrokenPlan("the rule keeps the last user message, the plan does not"));
-        }
-        Ok(())
-    }
-
     /// Something outside the blocks changed what the cache of messages depends on.
     pub(super) fn note_change(&mut self, cause: Cause) {
         self.wire.note_change(cause);
@@ -434,7 +450,7 @@ impl<'s> Context<'s> {
         for block in blocks.iter().copied().filter(|b| *b < revealed) {
             let state = self.view.states[block as usize];
             if !state.has(State::ELIDED) && !state.has_left() {
-                elided.push(Stub { block, tokens, utf16: 0, server: false });
+                elided.push(Stub { block, tokens, utf16: 0, server: false, hidden: false });
             }
         }
         self.elide(&elided);

@@ -58,10 +58,26 @@ pub enum SimEventKind {
         elided_calls: Vec<u32>,
         withheld_thinking_blocks: u64,
     },
+    /// A fresh result was cut.
+    Truncate { rule: String, call: u32, tool: String, chars: u64, kept_chars: u64 },
+    /// An edit made a summary unnecessary: the strategy's own numbers before and after.
+    Reclaimed { rule: String, tokens_before: u64, tokens_after: u64, reclaimed_tokens: u64 },
+    /// Messages left without a summary.
+    Dropped { rule: String, messages: u64, tokens_before: u64, tokens_after: u64 },
     /// A request carries the stubs of an agent that keeps no ledger and reports them each time.
     SameStubs { rule: String, elided_count: u64, chars_saved: u64 },
     /// A summarizer call begins. `tokens_before` is the strategy's own estimate.
-    CompactionStart { rule: String, tokens_before: u64, folded_messages: u64 },
+    CompactionStart {
+        rule: String,
+        tokens_before: u64,
+        folded_messages: u64,
+        kept_turns: u64,
+        max_output_tokens: u64,
+    },
+    /// The summary comes in.
+    CompactionProgress { rule: String, summary_tokens: u64, max_output_tokens: u64 },
+    /// There was no summary, or it was thrown away: nothing changed.
+    CompactionFailed { rule: String, tokens_before: u64, reason: String },
     /// The summary is in place. `tokens_after` is in the strategy's own unit.
     CompactionDone {
         rule: String,
@@ -70,6 +86,10 @@ pub enum SimEventKind {
         summary_chars: u64,
         summarizer_prompt_tokens: u64,
         summarizer_output_tokens: u64,
+        folded_messages: u64,
+        /// File that the folded messages went to.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        archive: Option<String>,
     },
     /// A rule could do nothing and says so.
     Notice { rule: String, text: String },

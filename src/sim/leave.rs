@@ -9,27 +9,53 @@ use crate::policy::view::{State, SummaryMessage};
 use crate::session::{BlockKind, DropReason};
 
 /// A summary and what it stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fold {
     /// Blocks before this one are folded.
     pub fold_to: u32,
+    /// But for these, ascending.
+    pub keep: Vec<Range<u32>>,
     /// Blocks that were in the history when it was written: going back behind them undoes it.
     pub at: u32,
-    pub summary: SummaryMessage,
+    /// `None`: nothing stands for them.
+    pub summary: Option<SummaryMessage>,
+    /// Block in front of which the summary is sent.
+    pub summary_at: u32,
+}
+
+impl Fold {
+    fn live_from(&self) -> u32 {
+        self.keep.first().map_or(self.fold_to, |r| r.start)
+    }
+
+    fn folds(&self, block: u32) -> bool {
+        block < self.fold_to && !self.keep.iter().any(|r| r.contains(&block))
+    }
 }
 
 impl Context<'_> {
     /// Replaces everything before `fold_to` by `summary`; gives the number of thinking blocks that are no
     /// longer replayed.
     pub fn fold(&mut self, fold_to: u32, summary: SummaryMessage, withhold_kept: bool) -> u64 {
-        for block in self.view.live_from..fold_to {
-            if !self.view.states[block as usize].has_left() {
+        let at = self.view.revealed;
+        self.fold_all(
+            Fold { fold_to, keep: Vec::new(), at, summary: Some(summary), summary_at: 0 },
+            withhold_kept,
+        )
+    }
+
+    /// The same, of a fold that may keep blocks in front, and whose summary may stand behind them.
+    pub fn fold_all(&mut self, fold: Fold, withhold_kept: bool) -> u64 {
+        for block in self.view.live_from..fold.fold_to {
+            if fold.folds(block) && !self.view.states[block as usize].has_left() {
                 self.set_state(block, State::FOLDED);
             }
         }
-        self.folds.push(Fold { fold_to, at: self.view.revealed, summary });
+        let fold_to = fold.fold_to;
+        self.folds.push(fold);
         self.show_last_fold();
         let withheld = if withhold_kept { self.withhold(fold_to..self.view.revealed).0 } else { 0 };
+        self.view.edited_at = self.view.revealed;
         self.recount();
         self.wire.note_change(Cause::PrefixCompaction);
         self.rebuild_head();
@@ -37,8 +63,10 @@ impl Context<'_> {
     }
 
     fn show_last_fold(&mut self) {
-        self.view.live_from = self.folds.last().map_or(0, |f| f.fold_to);
-        self.view.summary = self.folds.last().map(|f| f.summary);
+        let last = self.folds.last();
+        self.view.live_from = last.map_or(0, Fold::live_from);
+        self.view.summary = last.and_then(|f| f.summary);
+        self.summary_at = last.map_or(0, |f| f.summary_at);
     }
 
     /// Blocks leave the history, all for one reason. What a summary stands for stays in it, except that a
@@ -57,6 +85,7 @@ impl Context<'_> {
             self.mark_gone(range.start.max(self.view.live_from)..range.end.min(self.view.revealed));
         }
         self.show_last_fold();
+        self.view.edited_at = self.view.revealed;
         self.recount();
         if had_summary {
             self.wire.note_change(cause);
@@ -68,11 +97,14 @@ impl Context<'_> {
 
     /// Takes back the compactions that were made after block `from` had come.
     fn unfold_behind(&mut self, from: u32) {
-        let folded_to = self.view.live_from;
+        let folded_to = self.folds.last().map_or(0, |f| f.fold_to);
         while self.folds.pop_if(|f| f.at > from).is_some() {}
         self.show_last_fold();
-        for block in self.view.live_from..folded_to {
-            self.view.states[block as usize].0 &= !State::FOLDED.0;
+        for block in 0..folded_to {
+            let is_folded = self.folds.last().is_some_and(|f| f.folds(block));
+            if !is_folded {
+                self.view.states[block as usize].0 &= !State::FOLDED.0;
+            }
         }
     }
 

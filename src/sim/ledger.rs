@@ -8,8 +8,9 @@
 use std::ops::Range;
 
 use super::context::{Context, Memory, Stub};
+use super::leave::Fold;
 use crate::cause::Cause;
-use crate::policy::view::{Stored, SummaryMessage};
+use crate::policy::view::Stored;
 use crate::session::{DropReason, Prefix, Session};
 
 /// One entry, made when `revealed` blocks were in the history.
@@ -27,7 +28,11 @@ pub enum Change {
     /// Stubs taken back.
     Restore { blocks: Vec<u32> },
     /// A summary stands for everything before a block.
-    Compaction { fold_to: u32, summary: SummaryMessage, withhold_kept: bool },
+    Compaction { fold: Fold, withhold_kept: bool },
+    /// Stored content changed.
+    Replaced { stored: Vec<Stored>, withhold: Option<Range<u32>> },
+    /// Thinking is no longer replayed.
+    Stripped { blocks: Vec<u32> },
     /// All thinking up to here is no longer replayed.
     WithholdAll,
     /// The user cleared the history or went back.
@@ -136,18 +141,25 @@ impl Context<'_> {
         match change {
             Change::Pass { elided, withhold } => {
                 self.elide(elided);
-                let first = elided.iter().map(|s| s.block).chain(withhold.as_ref().map(|r| r.start)).min();
+                let first = self.first_touched(elided, withhold.as_ref());
                 if let Some(range) = withhold.clone() {
                     self.withhold(range);
                 }
-                self.resend_from(first.unwrap_or(self.view.revealed), Cause::PrefixRule);
+                self.resend_from(first, Cause::PrefixRule);
             }
             Change::Restore { blocks } => {
                 // It was checked when it was recorded.
                 let _ = self.apply_restore(blocks);
             }
-            Change::Compaction { fold_to, summary, withhold_kept } => {
-                self.fold(*fold_to, *summary, *withhold_kept);
+            Change::Compaction { fold, withhold_kept } => {
+                self.fold_all(fold.clone(), *withhold_kept);
+            }
+            Change::Replaced { stored, withhold } => {
+                self.replace(stored, withhold.as_ref());
+            }
+            Change::Stripped { blocks } => {
+                // They were checked when it was recorded.
+                let _ = self.apply_strip(blocks);
             }
             Change::WithholdAll => {
                 self.withhold_all(Cause::PrefixThinking);

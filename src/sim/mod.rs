@@ -1,11 +1,16 @@
 //! One cell: one session under one strategy on one model. Pure: no I/O, no clock, no text, no thread.
 
 mod aside;
+mod asking;
+mod compact;
 pub mod context;
+mod edits;
 pub mod events;
-mod leave;
+pub mod leave;
 pub mod ledger;
+mod recorded;
 mod recording;
+mod recover;
 pub mod run;
 mod send;
 pub mod summary;

@@ -7,7 +7,7 @@ use super::events::{RequestRow, SimEvent, SimEventKind};
 use super::summary::{StopReason, Summary};
 use crate::cause::Cause;
 use crate::policy::laws::digits;
-use crate::policy::plan::{StubPlan, SummarizePlan};
+use crate::policy::plan::{ReplacePlan, StubPlan, SummarizePlan};
 use crate::policy::view::{Stored, View};
 use crate::provider::price::Price;
 use crate::provider::{Done, Params, Rejection, RejectionKind, Request};
@@ -57,11 +57,11 @@ impl<'a, R: Recorder> Recording<'a, R> {
         self.recovering = false;
     }
 
-    fn now(&self) -> &Step {
+    pub(super) fn now(&self) -> &Step {
         &self.session.steps[self.step]
     }
 
-    fn number(&self) -> u32 {
+    pub(super) fn number(&self) -> u32 {
         u32::try_from(self.step + 1).unwrap_or(u32::MAX)
     }
 
@@ -136,6 +136,11 @@ impl<'a, R: Recorder> Recording<'a, R> {
         self.recorder.wants_events()
     }
 
+    /// Start of the last served request.
+    pub(super) fn last_start_ms(&self) -> Option<i64> {
+        self.last_start_ms
+    }
+
     /// The conversation goes on at another model's prices.
     pub(super) fn set_price(&mut self, price: &'a Price) {
         self.price = price;
@@ -168,11 +173,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
     }
 
     pub(super) fn pass(&mut self, rule: &str, session: &Session, plan: &StubPlan, withheld: u64) {
-        self.passes += 1;
-        self.summary.passes += 1;
-        self.summary.elided_results += plan.stubs.len() as u64;
-        self.summary.chars_saved += plan.saved_utf16;
-        self.summary.withheld_thinking_blocks += withheld;
+        self.edited(plan.stubs.len() as u64, plan.saved_utf16, withheld);
         self.event(|| SimEventKind::Pass {
             rule: rule.to_owned(),
             elided_count: plan.reported.0,
@@ -182,12 +183,110 @@ impl<'a, R: Recorder> Recording<'a, R> {
         });
     }
 
+    pub(super) fn truncated(&mut self, rule: &str, stored: &Stored) {
+        let i = stored.block as usize;
+        let session = self.session;
+        let kept_chars = u64::from(stored.utf16);
+        self.event(|| SimEventKind::Truncate {
+            rule: rule.to_owned(),
+            call: session.blocks.call[i],
+            tool: session
+                .tools
+                .get(session.blocks.tool[i] as usize)
+                .map_or_else(String::new, |t| t.name.clone()),
+            chars: u64::from(session.blocks.utf16[i]),
+            kept_chars,
+        });
+    }
+
+    /// Stored content changed: a pass like one whose stubs stand in requests only.
+    pub(super) fn replaced(&mut self, rule: &str, plan: &ReplacePlan, withheld: u64) {
+        let session = self.session;
+        self.edited(plan.stored.len() as u64, plan.saved_utf16, withheld);
+        self.event(|| SimEventKind::Pass {
+            rule: rule.to_owned(),
+            elided_count: plan.stored.len() as u64,
+            chars_saved: plan.saved_utf16,
+            elided_calls: plan.stored.iter().map(|s| session.blocks.call[s.block as usize]).collect(),
+            withheld_thinking_blocks: withheld,
+        });
+    }
+
+    pub(super) fn pairs_dropped(&mut self, rule: &str, results: &[u32], saved_utf16: u64) {
+        let session = self.session;
+        self.edited(results.len() as u64, saved_utf16, 0);
+        self.event(|| SimEventKind::Pass {
+            rule: rule.to_owned(),
+            elided_count: results.len() as u64,
+            chars_saved: saved_utf16,
+            elided_calls: results.iter().map(|b| session.blocks.call[*b as usize]).collect(),
+            withheld_thinking_blocks: 0,
+        });
+    }
+
+    pub(super) fn stripped(&mut self, rule: &str, withheld: u64) {
+        self.edited(0, 0, withheld);
+        self.event(|| SimEventKind::Pass {
+            rule: rule.to_owned(),
+            elided_count: 0,
+            chars_saved: 0,
+            elided_calls: Vec::new(),
+            withheld_thinking_blocks: withheld,
+        });
+    }
+
+    fn edited(&mut self, items: u64, saved_utf16: u64, withheld: u64) {
+        self.passes += 1;
+        self.summary.passes += 1;
+        self.summary.elided_results += items;
+        self.summary.chars_saved += saved_utf16;
+        self.summary.withheld_thinking_blocks += withheld;
+    }
+
+    pub(super) fn reclaimed(
+        &mut self,
+        rule: &str,
+        tokens_before: u64,
+        tokens_after: u64,
+        reclaimed_tokens: u64,
+    ) {
+        self.event(|| SimEventKind::Reclaimed {
+            rule: rule.to_owned(),
+            tokens_before,
+            tokens_after,
+            reclaimed_tokens,
+        });
+    }
+
+    pub(super) fn dropped(&mut self, rule: &str, plan: &SummarizePlan<'_>, tokens_after: u64, withheld: u64) {
+        self.edited(0, 0, withheld);
+        self.event(|| SimEventKind::Dropped {
+            rule: rule.to_owned(),
+            messages: plan.folded_messages,
+            tokens_before: plan.tokens_before,
+            tokens_after,
+        });
+    }
+
     pub(super) fn compaction_start(&mut self, rule: &str, plan: &SummarizePlan<'_>) {
         self.event(|| SimEventKind::CompactionStart {
             rule: rule.to_owned(),
             tokens_before: plan.tokens_before,
             folded_messages: plan.folded_messages,
+            kept_turns: plan.kept_turns,
+            max_output_tokens: plan.spec.max_output_tokens,
         });
+    }
+
+    pub(super) fn compaction_failed(&mut self, rule: &str, tokens_before: u64, reason: String) {
+        self.event(|| SimEventKind::CompactionFailed { rule: rule.to_owned(), tokens_before, reason });
+    }
+
+    /// A summarizer call is billed, whatever becomes of it.
+    pub(super) fn summarizer_call(&mut self, call: &SummaryCall) {
+        self.summary.summarizer_calls += 1;
+        self.summary.summarizer.add(&call.usage);
+        self.summary.cost.summarizer += call.cost_pusd;
     }
 
     pub(super) fn compaction_done(
@@ -197,13 +296,18 @@ impl<'a, R: Recorder> Recording<'a, R> {
         call: &SummaryCall,
         tokens_after: u64,
         withheld: u64,
+        archive: Option<String>,
     ) {
         self.compactions += 1;
         self.summary.compactions += 1;
-        self.summary.summarizer_calls += 1;
-        self.summary.summarizer.add(&call.usage);
-        self.summary.cost.summarizer += call.cost_pusd;
         self.summary.withheld_thinking_blocks += withheld;
+        if plan.spec.progress {
+            self.event(|| SimEventKind::CompactionProgress {
+                rule: rule.to_owned(),
+                summary_tokens: call.usage.output_tokens,
+                max_output_tokens: plan.spec.max_output_tokens,
+            });
+        }
         self.event(|| SimEventKind::CompactionDone {
             rule: rule.to_owned(),
             tokens_before: plan.tokens_before,
@@ -211,6 +315,8 @@ impl<'a, R: Recorder> Recording<'a, R> {
             summary_chars: u64::from(call.summary.utf16).saturating_sub(plan.spec.wrap_utf16),
             summarizer_prompt_tokens: call.usage.prompt_tokens(),
             summarizer_output_tokens: call.usage.output_tokens,
+            folded_messages: plan.folded_messages,
+            archive,
         });
     }
 

@@ -10,26 +10,24 @@
 //! the first one, and tokens stay on the first one's tokenizer. A compaction whose summarizer is refused is
 //! left out at that request.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::aside::Aside;
-use super::context::{BrokenPlan, Context, Memory};
+use super::context::{Context, Memory};
 use super::ledger::{Change, Ledger};
 use super::recording::{Recording, usage_digits};
 use super::wire::is_replayable;
 use super::{Recorder, Summary};
 use crate::cause::Cause;
 use crate::policy::interpreter::Interpreter;
-use crate::policy::plan::Plan;
-use crate::policy::strategy::MarkerPlace;
+use crate::policy::plan::Ingest;
+use crate::policy::recovery::Ladder;
+use crate::policy::strategy::{Hook, Hooks, MarkerPlace};
 use crate::policy::{OnBindingError, Policy, Strategy};
 use crate::provider::price::{Price, Rates};
 use crate::provider::{
-    Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, Request, Ttl,
+    Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, RejectionKind, Request, Ttl,
 };
-use crate::session::{BlockKind, DropReason, Event, EventKind, Session};
-use crate::sim::SimEventKind;
+use crate::session::{BlockKind, Session, Step};
 use crate::sim::summary::StopReason;
 
 /// Options of a run besides session, strategy and model.
@@ -81,7 +79,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
 ) -> Summary {
     let memory = std::mem::take(&mut scratch.memory);
     let recorder_wants = recorder.wants_events();
-    let has_tool_result_rules = policy.has_tool_result_rules();
+    let hooks = policy.hooks();
     let mut cell = Cell {
         session,
         strategy,
@@ -97,7 +95,11 @@ pub fn run_policy<'p, P: Policy<'p>>(
         markers: std::mem::take(&mut scratch.markers),
         thinking: std::mem::take(&mut scratch.thinking),
         next_event: 0,
-        has_tool_result_rules,
+        hooks,
+        ladder: Ladder::default(),
+        turn: 0,
+        archived: 0,
+        reclaimed: None,
         reads_estimate: strategy.estimate.is_some() && (strategy.uses_estimate() || recorder_wants),
         compactions_are_undone: session.recorded_compactions_undone() > 0,
     };
@@ -111,29 +113,38 @@ pub fn run_policy<'p, P: Policy<'p>>(
 }
 
 /// Everything of one run.
-struct Cell<'a, 'p, P, R> {
-    session: &'a Session,
-    strategy: &'p Strategy,
-    policy: &'a mut P,
-    model: &'a ModelSpec,
-    context: Context<'a>,
-    provider: Provider<'a>,
-    log: Recording<'a, R>,
-    ledger: Option<Ledger>,
-    options: &'a RunOptions,
-    on_binding_error: OnBindingError,
-    params: Params,
-    markers: Vec<Marker>,
-    thinking: Vec<u32>,
-    next_event: usize,
-    has_tool_result_rules: bool,
+pub(super) struct Cell<'a, 'p, P, R> {
+    pub(super) session: &'a Session,
+    pub(super) strategy: &'p Strategy,
+    pub(super) policy: &'a mut P,
+    pub(super) model: &'a ModelSpec,
+    pub(super) context: Context<'a>,
+    pub(super) provider: Provider<'a>,
+    pub(super) log: Recording<'a, R>,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) options: &'a RunOptions,
+    pub(super) on_binding_error: OnBindingError,
+    pub(super) params: Params,
+    pub(super) markers: Vec<Marker>,
+    pub(super) thinking: Vec<u32>,
+    pub(super) next_event: usize,
+    /// Hooks at which the policy wants to be asked.
+    pub(super) hooks: Hooks,
+    /// The ladder of recovery, as far as it is used.
+    pub(super) ladder: Ladder,
+    /// Human turns begun.
+    pub(super) turn: u32,
+    /// Summaries whose folded messages went to a file.
+    pub(super) archived: u64,
+    /// An edit that nothing followed yet: rule, measure before and after, tokens that left.
+    pub(super) reclaimed: Option<(String, u64, u64, u64)>,
     /// Somebody reads the client's estimate, and with it the digits of the usage a client stores.
-    reads_estimate: bool,
-    compactions_are_undone: bool,
+    pub(super) reads_estimate: bool,
+    pub(super) compactions_are_undone: bool,
 }
 
 /// The run ends here.
-struct Stop(StopReason);
+pub(super) struct Stop(pub(super) StopReason);
 
 impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     fn replay(&mut self) {
@@ -151,8 +162,8 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     fn step(&mut self, step: usize) -> Result<(), Stop> {
         self.events_before(step);
-        self.reveal_to(self.session.steps[step].input.end);
-        self.ask_policy(false);
+        self.reveal_input(step);
+        self.ask(Hook::Request);
         if let Some(ledger) = &self.ledger {
             let rebuilt = ledger.rebuild(self.session, &self.context);
             self.context = rebuilt;
@@ -165,130 +176,89 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let flags = &self.session.blocks.flags;
         let replayable =
             |b: &u32| kinds[*b as usize] == BlockKind::Thinking && is_replayable(flags[*b as usize]);
-        self.thinking.extend(output.filter(replayable));
+        self.thinking.extend(output.clone().filter(replayable));
         self.provider.answered(&self.thinking);
+        if self.hooks.has(Hook::Response) || self.hooks.has(Hook::TurnEnd) {
+            let has_calls = output.clone().any(|b| kinds[b as usize] == BlockKind::ToolUse);
+            self.reveal_to(output.end);
+            self.ask(Hook::Response);
+            if !has_calls {
+                self.ask(Hook::TurnEnd);
+            }
+        }
         Ok(())
     }
 
-    /// The last answer and new input enter the history; oversized results are shortened before they do.
-    fn reveal_to(&mut self, end: u32) {
+    /// The last answer and new input enter the history: results first, then what the user says. A turn begins
+    /// before it does; tools have come back when the results have.
+    fn reveal_input(&mut self, step: usize) {
+        let Step { input, human_turn, .. } = &self.session.steps[step];
+        let (input, human_turn) = (input.clone(), *human_turn);
+        if self.hooks.has(Hook::Idle) {
+            self.reveal_to(input.start);
+            self.ask(Hook::Idle);
+        }
+        self.turn += u32::from(human_turn);
+        if self.hooks.has(Hook::TurnStart) || self.hooks.has(Hook::AfterTools) {
+            let kinds = &self.session.blocks.kind;
+            let is_result = |b: &u32| kinds[*b as usize] == BlockKind::ToolResult;
+            let results_end = input.clone().find(|b| !is_result(b)).unwrap_or(input.end);
+            self.reveal_to(results_end);
+            if human_turn {
+                self.ask(Hook::TurnStart);
+            } else if results_end > input.start {
+                self.ask(Hook::AfterTools);
+            }
+        }
+        self.reveal_to(input.end);
+    }
+
+    /// What is new up to block `end` enters the history; oversized results are shortened before they do.
+    pub(super) fn reveal_to(&mut self, end: u32) {
         let new = self.context.view().revealed..end;
         self.context.reveal(new.clone());
-        if self.has_tool_result_rules {
+        if self.hooks.has(Hook::ToolResult) {
             for block in new.clone() {
                 if self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
-                    self.offload(block);
+                    self.ingest(block);
                 }
             }
         }
         self.context.send(new);
     }
 
-    fn offload(&mut self, block: u32) {
+    fn ingest(&mut self, block: u32) {
         for rule in 0..self.policy.rule_count() {
             let Some(plan) = self.policy.at_tool_result(rule, self.context.view(), block) else { continue };
-            match self.context.apply_offload(&plan) {
-                Ok(stored) => {
+            let applied = match &plan {
+                Ingest::Offload(offload) => self.context.apply_offload(offload),
+                Ingest::Truncate(stored) => self.context.apply_truncation(*stored),
+            };
+            let id = self.policy.rule_id(rule);
+            match (applied, plan) {
+                (Err(broken), _) => self.log.violation(id, broken.0),
+                (Ok(stored), plan) => {
+                    match plan {
+                        Ingest::Offload(_) => self.log.offload(id, self.context.view(), &stored),
+                        Ingest::Truncate(_) => self.log.truncated(id, &stored),
+                    }
                     if let Some(ledger) = &mut self.ledger {
                         ledger.note_stored(stored);
                     }
-                    self.log.offload(self.policy.rule_id(rule), self.context.view(), &stored);
                 }
-                Err(broken) => self.log.violation(self.policy.rule_id(rule), broken.0),
             }
             return;
         }
     }
 
-    fn ask_policy(&mut self, manual: bool) {
-        for rule in 0..self.policy.rule_count() {
-            // A rule that took stubs back is asked again for what it wants instead.
-            while let Some(plan) = self.policy.at_request(rule, self.context.view(), manual) {
-                let id = self.policy.rule_id(rule).to_owned();
-                let asks_again = matches!(plan, Plan::Restore { .. });
-                let applied = self.apply(&id, plan);
-                if let Err(broken) = applied {
-                    self.log.violation(&id, broken.0);
-                }
-                if !asks_again || applied.is_err() {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Carries out a plan, or says why it is broken; a broken plan changes nothing.
-    fn apply(&mut self, id: &str, plan: Plan<'_>) -> Result<(), BrokenPlan> {
-        match plan {
-            Plan::Notice { text } => {
-                self.log.event(|| SimEventKind::Notice { rule: id.to_owned(), text: text.to_owned() });
-            }
-            Plan::SameStubs { reported } => self.log.event(|| SimEventKind::SameStubs {
-                rule: id.to_owned(),
-                elided_count: reported.0,
-                chars_saved: reported.1,
-            }),
-            Plan::Restore { blocks } => {
-                self.context.apply_restore(&blocks)?;
-                self.note(Change::Restore { blocks });
-            }
-            Plan::Stub(plan) => {
-                let withheld = self.context.apply_stubs(&plan)?;
-                self.log.pass(id, self.session, &plan, withheld);
-                if self.ledger.is_some() {
-                    let elided = self.context.stubs_of(&plan).collect();
-                    self.note(Change::Pass { elided, withhold: plan.withhold });
-                }
-            }
-            Plan::Summarize(plan) => {
-                self.context.check_fold(&plan)?;
-                self.compact(id, &plan);
-            }
-        }
-        Ok(())
-    }
-
-    fn note(&mut self, change: Change) {
-        if let Some(ledger) = &mut self.ledger {
-            ledger.note(&self.context, change);
-        }
-    }
-
-    fn compact(&mut self, id: &str, plan: &crate::policy::plan::SummarizePlan<'_>) {
-        let aside = Aside::new(self.session, self.strategy, self.model, plan);
-        self.log.compaction_start(id, plan);
-        self.context.wire().markers(&self.strategy.markers, &mut self.markers);
-        let request = Request {
-            params: self.params,
-            markers: &self.markers,
-            max_output_tokens: 0,
-            ..self.log.request(&self.context)
-        };
-        let call = match aside.call(&mut self.provider, &self.context, &request) {
-            Ok(call) => call,
-            Err(rejection) => {
-                let text = format!("Compaction failed: {}", rejection.message);
-                self.log.event(|| SimEventKind::Notice { rule: id.to_owned(), text });
-                return;
-            }
-        };
-        if call.sent_conversation {
-            self.context.mark_sent();
-        }
-        let withheld = self.context.fold(plan.fold_to, call.summary, plan.spec.withhold_kept_thinking);
-        self.note(Change::Compaction {
-            fold_to: plan.fold_to,
-            summary: call.summary,
-            withhold_kept: plan.spec.withhold_kept_thinking,
-        });
-        let tokens_after =
-            self.strategy.estimate.as_ref().map_or(0, |law| self.context.view().sum_of_messages(law));
-        self.log.compaction_done(id, plan, &call, tokens_after, withheld);
-    }
-
-    /// Sends the request of `step`, with at most one retry.
+    /// Sends the request of `step`, and again after what is done about a refusal.
     fn send(&mut self, step: usize) -> Result<(), Stop> {
         let mut retried = false;
+        if self.session.steps[step].human_turn
+            && let Some(recovery) = &self.strategy.recovery
+        {
+            self.ladder.turn_starts(recovery);
+        }
         loop {
             self.context.wire().markers(&self.strategy.markers, &mut self.markers);
             let request =
@@ -301,11 +271,19 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     let digits = if self.reads_estimate { usage_digits(&usage) } else { 0 };
                     let total = usage.prompt_tokens() + usage.output_tokens;
                     self.context.answered(u32::try_from(step).unwrap_or(u32::MAX), total, digits);
+                    if let Some(recovery) = &self.strategy.recovery {
+                        self.ladder.succeeded(recovery);
+                    }
                     return Ok(());
                 }
                 Answer::Rejected(rejection) => {
                     let kind = rejection.kind;
                     self.log.rejection(*rejection);
+                    if let RejectionKind::Overflow { input_tokens, limit_tokens } = kind {
+                        let deficit = input_tokens.zip(limit_tokens).map(|(used, limit)| used - limit);
+                        self.recover_from_overflow(deficit)?;
+                        continue;
+                    }
                     self.recover(kind, retried)?;
                     retried = true;
                 }
@@ -317,107 +295,8 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         self.strategy.estimate.as_ref().map(|law| self.context.view().estimate_tokens(law))
     }
 
-    /// Events of the recording before `step`. A change at a resume is one the process did not see.
-    fn events_before(&mut self, step: usize) {
-        let session = self.session;
-        let begin = self.next_event;
-        let due = session.events[begin..].iter().take_while(|e| e.before_step as usize <= step).count();
-        self.next_event += due;
-        if due == 0 {
-            return;
-        }
-        self.reveal_to(session.steps[step].input.start);
-        let events = &session.events[begin..begin + due];
-        let resumed = events.iter().any(|e| e.kind == EventKind::Resumed);
-        for group in events.chunk_by(|a, b| drop_reason(a).is_some() && drop_reason(a) == drop_reason(b)) {
-            match drop_reason(&group[0]) {
-                Some(reason) => self.drop_blocks(group, reason),
-                None => self.event(&group[0].kind, resumed),
-            }
-        }
-    }
-
-    fn event(&mut self, event: &EventKind, resumed: bool) {
-        match event {
-            EventKind::ToolsChanged { tools } => {
-                let mut prefix = self.context.prefix.clone();
-                let order_only = is_permutation(&prefix.tools, tools);
-                prefix.tools.clone_from(tools);
-                let cause = if order_only { Cause::PrefixToolOrder } else { Cause::PrefixTools };
-                self.change_prefix(prefix, cause, resumed);
-            }
-            EventKind::SystemChanged { system } => {
-                let mut prefix = self.context.prefix.clone();
-                prefix.system.clone_from(system);
-                self.change_prefix(prefix, Cause::PrefixSystem, resumed);
-            }
-            EventKind::ParametersChanged { hash } => {
-                self.params.messages_key = *hash;
-                self.context.note_change(Cause::PrefixParameters);
-            }
-            EventKind::ManualCompaction => self.ask_policy(true),
-            EventKind::RecordedClearing { blocks, applied: true } => {
-                let elided = self.context.apply_recorded_clearing(blocks);
-                self.note(Change::Pass { elided, withhold: None });
-            }
-            // The user asked for it; whether the recording's own is kept, the session's view says.
-            EventKind::RecordedCompaction { automatic: false, .. } if self.compactions_are_undone => {
-                self.ask_policy(true);
-            }
-            EventKind::RecordedClearing { applied: false, .. }
-            | EventKind::RecordedCompaction { .. }
-            | EventKind::BlocksDropped { .. } => {}
-            EventKind::ModelChanged { model } => self.change_model(model),
-            EventKind::Resumed => {}
-        }
-    }
-
-    /// Drops that follow each other for one reason are one change.
-    fn drop_blocks(&mut self, events: &[Event], reason: DropReason) {
-        let cause = match reason {
-            DropReason::Compaction => Cause::PrefixCompaction,
-            DropReason::Clear | DropReason::Rewind => Cause::PrefixRewind,
-            DropReason::Unexplained => Cause::PrefixUnknown,
-        };
-        let ranges: Vec<Range<u32>> = events
-            .iter()
-            .filter_map(|e| match e.kind {
-                EventKind::BlocksDropped { from, to, .. } => Some(from..to),
-                _ => None,
-            })
-            .collect();
-        self.context.drop_blocks(&ranges, reason, cause);
-        if reason == DropReason::Unexplained {
-            let first = ranges.iter().map(|r| r.start).min().unwrap_or(0);
-            self.provider.forget_bindings(|block| block >= first);
-        }
-        self.note(Change::Dropped { ranges, reason, cause });
-    }
-
-    fn change_prefix(&mut self, prefix: crate::session::Prefix, cause: Cause, resumed: bool) {
-        self.context.change_prefix(prefix.clone(), cause);
-        self.note(Change::PrefixChanged { prefix, cause });
-        if self.strategy.withhold_on_prefix_change && !resumed {
-            let withheld = self.context.withhold_all(cause);
-            self.note(Change::WithholdAll);
-            self.log.prefix_change_noticed(withheld);
-        }
-    }
-
-    /// The recording goes on with another model. One that is not known changes nothing.
-    fn change_model(&mut self, id: &str) {
-        let found = self.options.model_changes.as_ref().and_then(|models| models.resolve(id).ok());
-        if let Some(found) = found.filter(|f| f.model.id != self.model.id && !f.substituted) {
-            self.model = found.model;
-            self.provider.set_model(found.model);
-            self.log.set_price(price_of(found.model));
-            self.context.note_change(Cause::PrefixModel);
-        }
-    }
-
     /// What to do about a refusal: change the next attempt, or stop.
-    fn recover(&mut self, kind: crate::provider::RejectionKind, retried: bool) -> Result<(), Stop> {
-        use crate::provider::RejectionKind;
+    fn recover(&mut self, kind: RejectionKind, retried: bool) -> Result<(), Stop> {
         match kind {
             RejectionKind::Overflow { .. } => return Err(Stop(StopReason::Overflow)),
             RejectionKind::InvalidRequest => return Err(Stop(StopReason::InvalidRequest)),
@@ -457,13 +336,6 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     }
 }
 
-fn drop_reason(event: &Event) -> Option<DropReason> {
-    match event.kind {
-        EventKind::BlocksDropped { reason, .. } => Some(reason),
-        _ => None,
-    }
-}
-
 /// What is charged where no price is known: nothing, and the caller says so.
 static UNPRICED: Price = Price {
     rates: Rates { input: 0, output: 0, write_short: 0, write_long: 0, read: 0 },
@@ -478,13 +350,4 @@ static UNPRICED: Price = Price {
 /// The model's price; a caller who wants another day's narrows the table.
 pub(super) fn price_of(model: &ModelSpec) -> &Price {
     model.price(None).unwrap_or(&UNPRICED)
-}
-
-fn is_permutation(a: &[crate::session::PrefixBlock], b: &[crate::session::PrefixBlock]) -> bool {
-    let sorted = |list: &[crate::session::PrefixBlock]| {
-        let mut hashes: Vec<(u64, u32)> = list.iter().map(|t| (t.hash, t.tokens)).collect();
-        hashes.sort_unstable();
-        hashes
-    };
-    a != b && sorted(a) == sorted(b)
 }

@@ -12,6 +12,18 @@ use crate::provider::SentKind;
 impl Context<'_> {
     /// Appends revealed blocks to what is sent.
     pub fn send(&mut self, range: Range<u32>) {
+        let at = self.summary_at;
+        if at > self.view.live_from && range.start < at && at <= range.end {
+            self.send_blocks(range.start..at);
+            if let Some(summary) = self.view.summary {
+                self.wire.push_summary(&summary, at);
+            }
+            return self.send_blocks(at..range.end);
+        }
+        self.send_blocks(range);
+    }
+
+    fn send_blocks(&mut self, range: Range<u32>) {
         let session = self.view.session;
         let states = &self.view.states[range.start as usize..range.end as usize];
         if states.iter().all(|state| *state == State::default()) {
@@ -23,7 +35,7 @@ impl Context<'_> {
             let state = self.view.states[block as usize];
             if state == State::default() {
                 self.wire.push_as_recorded(session, block..block + 1);
-            } else if is_sent(state) {
+            } else if state.is_sent() {
                 let content = edited_content(&self.view, &self.stubs, &mut stubs, block, state);
                 self.wire.push_edited(session, block, content);
             }
@@ -33,27 +45,24 @@ impl Context<'_> {
     /// Sends everything from block `first` on anew; blocks may have changed or left, none has come back.
     pub(super) fn resend_from(&mut self, first: u32, cause: Cause) {
         let first = first.max(self.view.live_from);
-        let (view, stubs) = (&self.view, &self.stubs);
+        let (view, stubs, calls_edited) = (&self.view, &self.stubs, self.calls_edited);
+        let summary_ref = self.summary_at.checked_sub(1).filter(|_| self.summary_at > view.live_from);
         let mut at = stubs.partition_point(|s| s.block < first);
         self.wire.rewrite_from(first, cause, |block, sent| {
             let state = view.states[block as usize];
-            // Only results are ever sent as something else.
-            if sent.kind == SentKind::ToolResult {
+            // Only results, and calls where a rule is about them, are ever sent as something else.
+            if sent.kind == SentKind::ToolResult || (calls_edited && sent.kind == SentKind::ToolUse) {
                 edited_content(view, stubs, &mut at, block, state).put_into(sent);
             }
-            is_sent(state)
+            state.is_sent() || (summary_ref == Some(block) && sent.kind == SentKind::Text)
         });
     }
 
     pub(super) fn rebuild_head(&mut self) {
-        self.wire.rebuild_head(&self.prefix, self.view.summary.as_ref());
+        let in_front = self.view.summary.as_ref().filter(|_| self.summary_at <= self.view.live_from);
+        self.wire.rebuild_head(&self.prefix, in_front);
         self.send(self.view.live_from..self.view.revealed);
     }
-}
-
-/// Whether a block in this state is sent at all.
-fn is_sent(state: State) -> bool {
-    !state.has_left() && !state.has(State::WITHHELD)
 }
 
 /// What is sent of a block; `at` is the first stub at or behind it that is known of, and moves on.

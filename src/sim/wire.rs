@@ -178,6 +178,22 @@ impl Wire {
         self.refs.extend(range);
     }
 
+    /// Appends the summary in front of session block `at`.
+    pub(super) fn push_summary(&mut self, summary: &SummaryMessage, at: u32) {
+        let message = Messages::after(self.blocks.last()).next(SentKind::Text);
+        self.blocks.push(SentBlock {
+            hash: summary.hash,
+            tokens: summary.tokens,
+            link: NO_LINK,
+            message,
+            kind: SentKind::Text,
+            deferred: false,
+            placeholder: false,
+        });
+        // It goes where what it stands for was.
+        self.refs.push(at.saturating_sub(1));
+    }
+
     /// Appends a block with another content than the recorded one.
     pub(super) fn push_edited(&mut self, session: &Session, block: u32, content: Content) {
         self.push_as_recorded(session, block..block + 1);
@@ -194,7 +210,8 @@ impl Wire {
         for spec in specs {
             let after = match spec.place {
                 MarkerPlace::Tools => self.last_tool,
-                MarkerPlace::System => self.last_system,
+                // Without a system prompt the tools end what a marker there covers.
+                MarkerPlace::System => self.last_system.or(self.last_tool),
                 MarkerPlace::LastMessage => self.last_markable(self.blocks.len()),
                 MarkerPlace::LastUser => {
                     self.blocks.iter().rposition(|b| !b.kind.is_assistant() && !b.kind.is_prefix())

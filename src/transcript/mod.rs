@@ -23,6 +23,9 @@ pub struct Transcript {
     pub system: Option<String>,
     /// Tool definitions where the recording has them: name and JSON text.
     pub tools: Vec<ToolText>,
+    /// What the recording says that the whole session cost, in pico-dollars; 0 also where the agent knew no
+    /// price, or a subscription paid.
+    pub recorded_cost_pusd: Option<u64>,
     /// Inputs, responses and events in order.
     pub entries: Vec<Entry>,
     /// Lines that could not be used, with their reason.
@@ -90,6 +93,20 @@ pub struct Response {
     pub usage: Option<Usage>,
     /// `usage.output_tokens` is a final count (a stop reason is set), not a stream-start snapshot.
     pub output_is_final: bool,
+    /// What the recording says that it cost, in pico-dollars; 0 also where the agent knew no price, or a
+    /// subscription paid.
+    pub recorded_cost_pusd: Option<u64>,
+    /// What is odd about the usage.
+    pub doubts: UsageDoubts,
+}
+
+/// What is odd about a usage that is taken all the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UsageDoubts {
+    /// Cache writes by life do not sum to all cache writes.
+    pub split_differs: bool,
+    /// Lines of the response report different prompts.
+    pub lines_differ: bool,
 }
 
 /// One content block.

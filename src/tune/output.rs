@@ -81,7 +81,7 @@ pub fn grid(tuned: &Tuned) -> Grid {
         head("vs baseline", true, 0),
         head("95% interval", true, 2),
         head("wins", true, 4),
-        head("held out", true, 1),
+        head("held out vs baseline", true, 1),
     ];
     columns.extend(others.iter().map(|metric| head(&metric.name(), true, 5)));
     columns.push(head("", false, 0));
@@ -112,18 +112,19 @@ fn measured(tuned: &Tuned, i: usize) -> [String; 6] {
             .unwrap_or_default()
     };
     let versus = tried.training.versus;
-    let change = |own: &super::Score, of: f64| {
-        let base = own.value? - of;
-        (base != 0.0).then(|| format!("{:+.1}%", 100.0 * of / base))
+    let base = &tuned.tried[0];
+    let change = |own: Option<f64>, base: Option<f64>| {
+        let (own, base) = (own?, base.filter(|base| *base != 0.0)?);
+        (i > 0).then(|| format!("{:+.1}%", 100.0 * (own / base - 1.0)))
     };
-    let held_out = tried.held_out.as_ref().and_then(|score| change(score, score.versus?.difference));
+    let held_out = |tried: &Tried| tried.held_out.as_ref().and_then(|score| score.value);
     [
         text(tried.training.value),
         range(tried.training.interval),
-        versus.and_then(|v| change(&tried.training, v.difference)).unwrap_or_default(),
+        change(tried.training.value.filter(|_| tried.is_full), base.training.value).unwrap_or_default(),
         range(versus.map(|v| v.difference_interval)),
         versus.map(|v| format!("{:.0}%", 100.0 * v.win_rate)).unwrap_or_default(),
-        held_out.unwrap_or_else(|| tried.held_out.as_ref().map(|s| text(s.value)).unwrap_or_default()),
+        change(held_out(tried), held_out(base)).unwrap_or_default(),
     ]
 }
 

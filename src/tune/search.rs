@@ -175,17 +175,33 @@ impl Search<'_> {
                 centre.values = self.space.params(&centre).into_iter().map(|(_, value)| value).collect();
             }
             let room = (self.trials + self.space.bases.len()).saturating_sub(self.tried.len());
-            let mut around = self.space.around(&centre);
-            around.retain(|c| {
-                !self.tried.iter().any(|t| t.candidate == *c && t.sessions() == self.order.len())
-            });
+            let mut around = self.next_to(&centre, self.tried[*best].column.pooled());
             around.truncate(room);
             if around.is_empty() {
                 break;
             }
+            around.iter().for_each(|candidate| self.space.admit(candidate));
             let places = self.admit(around);
             self.advance(&places, self.order.len())?;
         }
         Ok(())
+    }
+
+    /// What is still to be run around a candidate: its neighbours, and the values between. Between two that come to the
+    /// same there is nothing to look for.
+    fn next_to(&self, centre: &Candidate, value: Option<f64>) -> Vec<Candidate> {
+        let all = self.order.len();
+        let known = |c: &Candidate| self.tried.iter().find(|t| t.candidate == *c && t.sessions() == all);
+        let mut found = Vec::new();
+        for (neighbour, between) in self.space.around(centre) {
+            match known(&neighbour) {
+                None => found.push(neighbour),
+                Some(trial) if trial.column.pooled() != value => {
+                    found.extend(between.filter(|candidate| known(candidate).is_none()));
+                }
+                Some(_) => {}
+            }
+        }
+        found
     }
 }

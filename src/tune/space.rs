@@ -172,20 +172,27 @@ impl Space {
         base.dimensions.iter().enumerate().map(value).collect()
     }
 
-    /// Candidates next to `centre` along each dimension: its neighbours among the values tried, and values halfway to
-    /// them. New values become values of their dimension.
-    pub fn around(&mut self, centre: &Candidate) -> Vec<Candidate> {
-        let base = &mut self.bases[centre.base];
+    /// Candidates next to `centre` along each dimension among the values tried, each with the one halfway to it where
+    /// there is one that may be tried.
+    pub fn around(&self, centre: &Candidate) -> Vec<(Candidate, Option<Candidate>)> {
+        let with = |i: usize, value: ParamValue| {
+            let mut candidate = centre.clone();
+            candidate.values[i] = value;
+            candidate
+        };
         let mut found = Vec::new();
-        for (i, dimension) in base.dimensions.iter_mut().enumerate() {
+        for (i, dimension) in self.bases[centre.base].dimensions.iter().enumerate() {
             let Some(value) = centre.values.get(i) else { continue };
-            for next in dimension.around(value) {
-                let mut candidate = centre.clone();
-                candidate.values[i] = next;
-                found.push(candidate);
-            }
+            let around = dimension.around(value).into_iter();
+            found.extend(around.map(|(next, between)| (with(i, next), between.map(|value| with(i, value)))));
         }
         found
+    }
+
+    /// Makes the values of a candidate values of their dimensions.
+    pub fn admit(&mut self, candidate: &Candidate) {
+        let dimensions = &mut self.bases[candidate.base].dimensions;
+        dimensions.iter_mut().zip(&candidate.values).for_each(|(dimension, value)| dimension.admit(value));
     }
 }
 
@@ -244,27 +251,26 @@ impl Dimension {
         if span > 0.0 { (at(value) - at(first)) / span } else { 0.0 }
     }
 
-    fn around(&mut self, value: &ParamValue) -> Vec<ParamValue> {
-        let place = self.values.iter().position(|v| v == value);
-        let neighbours =
-            place.map(|i| (i.checked_sub(1).map(|j| j), Some(i + 1).filter(|j| *j < self.values.len())));
-        let Some((before, after)) = neighbours else { return Vec::new() };
-        let mut found: Vec<ParamValue> =
-            [before, after].into_iter().flatten().map(|j| self.values[j].clone()).collect();
-        if let (true, ParamValue::Int(centre)) = (self.refine, value) {
-            for neighbour in found.clone() {
-                let ParamValue::Int(other) = neighbour else { continue };
-                let between = middle(*centre, other, self.scale);
-                if between != *centre && between != other {
-                    found.push(ParamValue::Int(between));
-                }
+    /// The neighbours of a value, each with the number halfway to it.
+    fn around(&self, value: &ParamValue) -> Vec<(ParamValue, Option<ParamValue>)> {
+        let Some(place) = self.values.iter().position(|v| v == value) else { return Vec::new() };
+        let neighbours = [place.checked_sub(1), Some(place + 1)].into_iter().flatten();
+        let neighbours = neighbours.filter_map(|i| self.values.get(i).cloned());
+        let between = |other: &ParamValue| match (value, other) {
+            (ParamValue::Int(a), ParamValue::Int(b)) if self.refine => {
+                let middle = middle(*a, *b, self.scale);
+                (middle != *a && middle != *b).then_some(ParamValue::Int(middle))
             }
-            let number = |v: &ParamValue| if let ParamValue::Int(n) = v { *n } else { 0 };
-            self.values.extend(found.clone());
-            self.values.sort_by_key(number);
-            self.values.dedup();
+            _ => None,
+        };
+        neighbours.map(|other| (other.clone(), between(&other))).collect()
+    }
+
+    fn admit(&mut self, value: &ParamValue) {
+        if !self.values.contains(value) {
+            self.values.push(value.clone());
+            self.values.sort_by_key(|v| if let ParamValue::Int(n) = v { *n } else { 0 });
         }
-        found
     }
 }
 
@@ -442,17 +448,19 @@ mod tests {
     fn a_step_closes_in_on_half_the_distance_unless_values_were_given() {
         let mut open = space(&["arcturn"], &["minCharsPerPass"]).expect("right");
         let centre = Candidate { base: 0, values: vec![ParamValue::Int(50_000)] };
-        let around: Vec<i64> = open
-            .around(&centre)
-            .iter()
-            .map(|c| if let ParamValue::Int(n) = c.values[0] { n } else { -1 })
-            .collect();
-        assert_eq!(around.len(), 4);
-        assert!(around.iter().filter(|n| **n < 50_000).count() == 2, "{around:?}");
-        assert!(open.bases[0].dimensions[0].values.len() > 10);
-        let mut given = space(&["arcturn"], &["minCharsPerPass=1,50000,70000"]).expect("right");
-        assert_eq!(given.around(&centre).len(), 2);
-        assert_eq!(given.bases[0].dimensions[0].values.len(), 3);
+        let number = |c: &Candidate| if let ParamValue::Int(n) = c.values[0] { n } else { -1 };
+        let around = |space: &Space| -> Vec<(i64, Option<i64>)> {
+            space
+                .around(&centre)
+                .iter()
+                .map(|(next, between)| (number(next), between.as_ref().map(number)))
+                .collect()
+        };
+        assert_eq!(around(&open), [(15_811, Some(28_116)), (158_113, Some(88_913))]);
+        open.admit(&Candidate { base: 0, values: vec![ParamValue::Int(28_116)] });
+        assert_eq!(around(&open)[0], (28_116, Some(37_493)));
+        let given = space(&["arcturn"], &["minCharsPerPass=1,50000,70000"]).expect("right");
+        assert_eq!(around(&given), [(1, None), (70_000, None)]);
     }
 
     #[test]

@@ -252,3 +252,84 @@ fn front(trials: &[&Trial], allowed: &[usize], metric: MetricRef) -> Vec<usize> 
     });
     sorted
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{ParamValue, PolicySpec};
+    use crate::sim::Summary;
+    use crate::tune::space::Candidate;
+
+    /// Trials of one parameter: value, cost in dollars of each session, peak, and sessions not finished.
+    fn trials(rows: &[(i64, &[u128], u64, usize)]) -> Vec<Trial> {
+        let objective = metrics::find("cost_usd").expect("a metric");
+        let trial = |(value, costs, peak, unfinished): &(i64, &[u128], u64, usize)| {
+            let candidate = Candidate { base: 0, values: vec![ParamValue::Int(*value)] };
+            let mut trial = Trial::new(candidate, value.to_string());
+            for usd in *costs {
+                let mut summary = Summary { peak_prompt_tokens: *peak, ..Summary::default() };
+                summary.cost.output = usd * 1_000_000_000_000;
+                trial.add(objective, &summary);
+            }
+            trial.unfinished = *unfinished;
+            trial
+        };
+        rows.iter().map(trial).collect()
+    }
+
+    fn limits(rules: &[&str]) -> Limits {
+        let rules = rules.iter().map(|rule| rule.parse().expect(rule)).collect();
+        Limits { higher_is_better: false, rules, violations: 0 }
+    }
+
+    fn space() -> Space {
+        let config = "arcturn".parse::<PolicySpec>().expect("a name").load(&[], &[]).expect("a preset");
+        Space::new(&[config], &["keepRecentTurns=0..10".parse().expect("a range")]).expect("its parameter")
+    }
+
+    const NOISY: [(i64, &[u128], u64, usize); 6] = [
+        (0, &[20, 30, 25, 40, 22, 31, 27], 90, 0),
+        (2, &[13, 17, 16, 27, 12, 20, 17], 50, 0),
+        (3, &[11, 18, 15, 26, 12, 19, 18], 60, 0),
+        (4, &[12, 17, 16, 25, 13, 18, 17], 70, 0),
+        (8, &[15, 24, 19, 32, 17, 25, 21], 40, 0),
+        (9, &[1, 1, 1, 1, 1, 1, 1], 10, 2),
+    ];
+
+    #[test]
+    fn the_flat_region_is_what_cannot_be_told_from_the_best() {
+        let (trials, limits) = (trials(&NOISY), limits(&[]));
+        let field = Field::new(trials.iter().collect(), &limits, 0, "test");
+        // The cheapest one stopped early.
+        let best = field.best().expect("most are allowed");
+        assert_eq!(trials[best].label, "4");
+        let flat = field.flat(best);
+        assert_eq!(flat, [1, 2, 3]);
+        let separable = field.separable();
+        assert!(flat.iter().all(|i| separable[*i]) && !separable[0], "{separable:?}");
+        assert_eq!(robust(&field.trials, &flat, &flat, best, &space(), &limits), Some(2));
+        let values = flat_values(&field.trials, &flat, &space());
+        assert_eq!(values[0].values, [2, 3, 4].map(ParamValue::Int));
+    }
+
+    #[test]
+    fn a_front_has_nothing_that_is_beaten_twice() {
+        let trials = trials(&NOISY);
+        let labels = |rules: &[&str]| -> Vec<String> {
+            let fronts = fronts(&trials.iter().collect::<Vec<_>>(), &limits(rules));
+            let peak = fronts.iter().find(|f| f.metric.name() == "peak_prompt_tokens").expect("one of them");
+            peak.members.iter().map(|i| trials[*i].label.clone()).collect()
+        };
+        assert_eq!(labels(&[]), ["4", "3", "2", "8"]);
+        assert_eq!(labels(&["peak_prompt_tokens <= 60"]), ["3", "2", "8"]);
+    }
+
+    #[test]
+    fn few_sessions_have_no_intervals() {
+        let (trials, limits) = (trials(&[(0, &[2, 3], 1, 0), (1, &[1, 2], 1, 0)]), limits(&[]));
+        let field = Field::new(trials.iter().collect(), &limits, 0, "test");
+        let score = field.score(1);
+        assert!(score.interval.is_none() && score.versus.is_none());
+        assert_eq!((score.value, score.gain), (Some(3.0), Some(2.0)));
+    }
+}

@@ -24,7 +24,7 @@ pub fn sessions(path: &std::path::Path) -> Vec<Session> {
     let recordings = ingest::read(source, path, &ingest::ReadOptions::default()).expect("it can be read");
     let transcripts = recordings.into_iter().filter_map(|r| match r {
         Recording::Transcript(transcript) => Some(transcript),
-        Recording::Session(_) => None,
+        Recording::Session(_) | Recording::Hashed { .. } => None,
     });
     transcripts.map(|t| compile(&t, &CompileOptions::default())).collect()
 }

@@ -24,11 +24,19 @@ pub fn read_fixture(name: &str) -> Vec<Transcript> {
     recordings.into_iter().map(transcript).collect()
 }
 
+/// Reads a hand-made recording of any ending.
+pub fn read_path(name: &str) -> Vec<Transcript> {
+    let path = fixture(name);
+    let source = ingest::input::open(&path).unwrap();
+    let recordings = ingest::read(source, &path, &ReadOptions::default()).unwrap();
+    recordings.into_iter().map(transcript).collect()
+}
+
 /// The conversation of a recording.
 pub fn transcript(recording: Recording) -> Transcript {
     match recording {
         Recording::Transcript(transcript) => *transcript,
-        Recording::Session(_) => panic!("a session without text"),
+        Recording::Session(_) | Recording::Hashed { .. } => panic!("a session without text"),
     }
 }
 

@@ -19,7 +19,7 @@ fn session(i: usize) -> Session {
     let read = ingest::read(text.as_bytes(), Path::new("s"), &ReadOptions::default()).expect("a recording");
     match &read[0] {
         Recording::Transcript(transcript) => compile(transcript, &CompileOptions::default()),
-        Recording::Session(session) => session.as_ref().clone(),
+        Recording::Session(session) | Recording::Hashed { session, .. } => session.as_ref().clone(),
     }
 }
 

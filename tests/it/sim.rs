@@ -66,6 +66,8 @@ fn a_resume_before_every_request_changes_nothing() {
         "arcturn:contextEditing.mode=server",
         "arcturn:compaction.reserveTokens=900000,compaction.shape=server",
         "arcturn-0.6:compaction.reserveTokens=900000",
+        "octo:compact_threshold=60000",
+        "octo-doc:compact_threshold=60000",
     ];
     let resuming = RunOptions { resume_before_each_request: true, ..RunOptions::default() };
     let mut edited = 0;

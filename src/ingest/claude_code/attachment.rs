@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::content;
 use super::lenient::Body;
+use crate::ingest::Detail;
 use crate::transcript::Content;
 
 /// How the text of an attachment is formed.
@@ -88,7 +89,9 @@ pub fn sent_content(attachment: &Value) -> Vec<Content> {
             Some(Value::String(text)) => vec![Content::Text(text.clone())],
             Some(blocks @ Value::Array(_)) => {
                 let text = blocks.to_string();
-                serde_json::from_str::<Body<'_>>(&text).map(content::of_user).unwrap_or_default()
+                serde_json::from_str::<Body<'_>>(&text)
+                    .map(|body| content::of_user(body, Detail::Full))
+                    .unwrap_or_default()
             }
             _ => Vec::new(),
         },

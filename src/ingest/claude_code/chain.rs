@@ -9,11 +9,12 @@
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{HashMap, HashSet};
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::content;
 use super::usage::Reported;
 use super::wire::Message;
+use crate::ingest::Detail;
 use crate::transcript::{Content, Entry, Event, EventKind, Input, Marker, Notice, Response, Transcript};
 
 /// Identity of an id; ids are compared, never looked at.
@@ -47,6 +48,7 @@ struct Open {
 #[derive(Debug, Default)]
 pub struct Chain {
     transcript: Transcript,
+    detail: Detail,
     responses: Vec<Open>,
     by_id: HashMap<Key, usize>,
     /// Calls whose result is here already: copied history repeats results.
@@ -61,8 +63,13 @@ pub struct Chain {
 
 impl Chain {
     /// An empty conversation with the given head.
-    pub fn new(head: Transcript) -> Chain {
-        Chain { transcript: head, ..Chain::default() }
+    pub fn new(head: Transcript, detail: Detail) -> Chain {
+        Chain { transcript: head, detail, ..Chain::default() }
+    }
+
+    /// How much of it is kept.
+    pub fn detail(&self) -> Detail {
+        self.detail
     }
 
     /// The head, to be completed while reading.
@@ -110,17 +117,18 @@ impl Chain {
                 self.transcript.notices.push(Notice { line: at.line, reason: reason.to_owned() });
             }
         }
-        for block in content::of_assistant(message.content) {
+        for (identity, block) in content::of_assistant(message.content, self.detail) {
             if let Content::ToolUse { id, .. } = &block {
                 self.answered.remove(&key(id));
             }
-            merge(&mut response.content, block, |key, place| match self.known_content.entry((index, key)) {
+            let known = match self.known_content.entry((index, identity)) {
                 Occupied(known) => Some(*known.get()),
                 Vacant(free) => {
-                    free.insert(place);
+                    free.insert(response.content.len());
                     None
                 }
-            });
+            };
+            merge(&mut response.content, block, known);
         }
         index
     }
@@ -210,6 +218,7 @@ impl Chain {
         for open in &self.responses {
             if let Entry::Response(response) = &mut transcript.entries[open.entry] {
                 response.usage = open.usage.finish();
+                response.doubts = open.usage.doubts();
             }
         }
         place_results(&mut transcript.entries);
@@ -219,8 +228,8 @@ impl Chain {
 
 /// Adds `block` to a response unless it is there: lines may be doubled, and may repeat what came
 /// before. Calls are told apart by their id; of two versions the longer one is the later one.
-fn merge(content: &mut Vec<Content>, block: Content, known: impl FnOnce(Key, usize) -> Option<usize>) {
-    if let Some(place) = known(identity(&block), content.len()) {
+fn merge(content: &mut Vec<Content>, block: Content, known: Option<usize>) {
+    if let Some(place) = known {
         let length = |c: &Content| if let Content::ToolUse { input, .. } = c { input.len() } else { 0 };
         if length(&content[place]) < length(&block) {
             content[place] = block;
@@ -230,19 +239,6 @@ fn merge(content: &mut Vec<Content>, block: Content, known: impl FnOnce(Key, usi
     // Most lines are a response of their own, with one block.
     content.reserve_exact(usize::from(content.is_empty()));
     content.push(block);
-}
-
-/// What is the same in every line that repeats a block: the id of a call, else all of it.
-fn identity(block: &Content) -> Key {
-    match block {
-        Content::ToolUse { id, .. } if !id.is_empty() => key(&format!("call {id}")),
-        Content::ToolUse { name, input, .. } => key(&format!("unnamed call {name} {input}")),
-        Content::Text(text) => xxh3_64_with_seed(text.as_bytes(), 1),
-        Content::Thinking { text, signature_chars, redacted } => {
-            xxh3_64_with_seed(text.as_bytes(), 2 + (u64::from(*signature_chars) << 2 | u64::from(*redacted)))
-        }
-        other => key(&format!("{other:?}")),
-    }
 }
 
 /// Moves results whose line was written too early or too late to where they were sent: behind the

@@ -26,8 +26,8 @@ use std::path::Path;
 
 use serde_json::{Deserializer, Value};
 
-use crate::ingest::json_lines;
 use crate::ingest::time::parse_ms;
+use crate::ingest::{Detail, json_lines};
 use crate::transcript::{Content, EventKind, Marker, Notice, Transcript};
 use crate::{Error, Result};
 use chain::{At, Chain, Key, key};
@@ -41,6 +41,12 @@ pub const NAME: &str = "claude-code";
 /// Model of messages that the client made up (errors, interruptions).
 const SYNTHETIC_MODEL: &str = "<synthetic>";
 
+/// Stands in what the user typed to clear the history.
+const CLEAR_COMMAND: &str = "<command-name>/clear</command-name>";
+
+/// The text of a skill opens with where the skill lies.
+const SKILL_OPENING: &str = "Base directory for this skill";
+
 /// Reads a recording: the session, then its sub-agents in the order of their first line. Transcripts
 /// without a response are left out.
 ///
@@ -48,7 +54,21 @@ const SYNTHETIC_MODEL: &str = "<synthetic>";
 ///
 /// If the source fails, or holds no response.
 pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
-    let mut reader = Reader::default();
+    read_detail(source, label, Detail::Full)
+}
+
+/// The same without texts ([`Detail::Facts`]).
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_facts(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
+    read_detail(source, label, Detail::Facts)
+}
+
+fn read_detail(source: &mut dyn BufRead, label: &Path, detail: Detail) -> Result<Vec<Transcript>> {
+    let main = Chain::new(Transcript::default(), detail);
+    let mut reader = Reader { main, detail, ..Reader::default() };
     let mut notices = Vec::new();
     let object = |number, text: &str, notices: &mut Vec<Notice>| {
         let mut stream = Deserializer::from_str(text).into_iter::<Line<'_>>();
@@ -83,6 +103,7 @@ pub fn recognise(object: &serde_json::Map<String, Value>) -> bool {
 /// The state of reading one file.
 #[derive(Default)]
 struct Reader {
+    detail: Detail,
     main: Chain,
     tree: Tree,
     seen: HashSet<Key>,
@@ -171,12 +192,13 @@ impl Reader {
 
     fn agent(&mut self, id: &str, parent: &str, version: &str) -> usize {
         *self.agent_of.entry(key(id)).or_insert_with(|| {
-            self.agents.push(Chain::new(Transcript {
+            let head = Transcript {
                 session_id: id.to_owned(),
                 parent_session_id: Some(parent.to_owned()).filter(|p| !p.is_empty()),
                 agent_version: version.to_owned(),
                 ..Transcript::default()
-            }));
+            };
+            self.agents.push(Chain::new(head, self.detail));
             self.agents.len() - 1
         })
     }
@@ -203,7 +225,7 @@ impl Reader {
             "assistant" if !is_made_up(&message, is_api_error_message.0) => {
                 chain.response(at, message, &request_id, &uuid);
             }
-            "user" if is_new => chain.input(at, content::of_user(message.content), is_meta.0),
+            "user" if is_new => chain.input(at, content::of_user(message.content, self.detail), is_meta.0),
             _ => {}
         }
     }
@@ -252,17 +274,19 @@ fn is_made_up(message: &Message<'_>, is_api_error: bool) -> bool {
 
 fn user(chain: &mut Chain, at: At, line: Line<'_>) {
     let Some(message) = line.message.0 else { return };
-    let content = content::of_user(message.content);
+    let clears = content::any_user_text(&message.content, |text| text.contains(CLEAR_COMMAND));
+    let loads_skill = content::any_user_text(&message.content, |text| text.starts_with(SKILL_OPENING));
+    let content = content::of_user(message.content, chain.detail());
     if line.is_compact_summary.0 {
         chain.summary(at, content);
     } else if !line.is_visible_in_transcript_only.0 {
-        if content.iter().any(|c| matches!(c, Content::Text(text) if is_clear_command(text))) {
+        if clears {
             chain.event_once(at, EventKind::Cleared);
         }
         let by_client = line.origin.0.is_some_and(|origin| &*origin.kind == "task-notification");
         if by_client {
             chain.marker(at, Marker::Notification);
-        } else if line.is_meta.0 && content.iter().any(is_skill_text) {
+        } else if line.is_meta.0 && loads_skill {
             chain.marker(at, Marker::SkillLoaded);
         }
         chain.input(at, content, line.is_meta.0 || by_client);
@@ -280,7 +304,9 @@ fn attached(chain: &mut Chain, at: At, line: &Line<'_>, notices: &mut Vec<Notice
             if let Some(kind) = hook {
                 chain.event_once(at, kind);
             }
-            chain.input(at, attachment::sent_content(&value), true);
+            let mut content = attachment::sent_content(&value);
+            content::cut(&mut content, chain.detail());
+            chain.input(at, content, true);
         }
         Err(e) => {
             notices.push(Notice { line: at.line, reason: format!("an attachment is not readable: {e}") })
@@ -304,19 +330,10 @@ fn system(chain: &mut Chain, at: At, line: Line<'_>) {
                 EventKind::ResultsCleared { call_ids, tokens_saved: metadata.tokens_saved.tokens() },
             );
         }
-        "local_command" if is_clear_command(&line.content) => chain.event_once(at, EventKind::Cleared),
+        "local_command" if line.content.contains(CLEAR_COMMAND) => chain.event_once(at, EventKind::Cleared),
         "away_summary" => chain.marker(at, Marker::AwaySummary),
         _ => {}
     }
-}
-
-fn is_clear_command(text: &str) -> bool {
-    text.contains("<command-name>/clear</command-name>")
-}
-
-/// The text of a skill opens with where the skill lies.
-fn is_skill_text(content: &Content) -> bool {
-    matches!(content, Content::Text(text) if text.starts_with("Base directory for this skill"))
 }
 
 /// What a hook that runs when a session starts tells of the start.

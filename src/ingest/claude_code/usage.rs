@@ -5,6 +5,7 @@
 
 use super::lenient::{Count, MAX_TOKENS, Object};
 use super::wire;
+use crate::transcript::UsageDoubts;
 use crate::usage::Usage;
 
 /// Usage as reported so far.
@@ -21,6 +22,8 @@ pub struct Reported {
     any: bool,
     /// At least one field was no token count.
     bad: bool,
+    /// What contradicts itself.
+    doubts: UsageDoubts,
 }
 
 impl Reported {
@@ -60,6 +63,9 @@ impl Reported {
         if let Some(split) = &split.0 {
             self.written_5m = self.field(split.ephemeral_5m_input_tokens);
             self.written_1h = self.field(split.ephemeral_1h_input_tokens);
+            let by_life = self.written_5m + self.written_1h;
+            // Clients that know no lives write zeros.
+            self.doubts.split_differs = by_life > 0 && by_life != self.written;
         }
     }
 
@@ -73,6 +79,10 @@ impl Reported {
             output: self.output + other.output,
             any: self.any || other.any,
             bad: self.bad || other.bad,
+            doubts: UsageDoubts {
+                split_differs: self.doubts.split_differs || other.doubts.split_differs,
+                lines_differ: false,
+            },
         }
     }
 
@@ -87,7 +97,25 @@ impl Reported {
             output: self.output.max(other.output),
             any: self.any || other.any,
             bad: self.bad || other.bad,
+            doubts: UsageDoubts {
+                split_differs: self.doubts.split_differs || other.doubts.split_differs,
+                lines_differ: self.doubts.lines_differ || other.doubts.lines_differ || self.differs(other),
+            },
         }
+    }
+
+    /// Both lines report a prompt, and not the same one. A prompt of nothing was not known yet.
+    fn differs(self, other: Reported) -> bool {
+        let prompts = |r: Reported| [r.input, r.read, r.written.max(r.written_5m + r.written_1h)];
+        let (own, others) = (prompts(self), prompts(other));
+        own.iter().zip(others).any(|(own, other)| *own != other)
+            && own.iter().sum::<u64>() > 0
+            && others.iter().sum::<u64>() > 0
+    }
+
+    /// What is odd about it.
+    pub fn doubts(&self) -> UsageDoubts {
+        self.doubts
     }
 
     /// Whether a field was no token count: the response then counts as one without usage.

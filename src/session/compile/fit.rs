@@ -32,7 +32,9 @@ pub(super) fn per_character(milli: u32) -> Coefficients {
 /// Milli-tokens of a block by coefficients alone.
 pub(super) fn milli_tokens(kind: BlockKind, raw: &Raw, coefficients: &Coefficients) -> u64 {
     let milli = match kind {
-        BlockKind::UserText | BlockKind::AssistantText | BlockKind::Image => coefficients.text_milli,
+        // Pixels count; its units are the length of its base64 text, which only clients look at.
+        BlockKind::Image => return 1_000 * u64::from(raw.fixed_tokens),
+        BlockKind::UserText | BlockKind::AssistantText => coefficients.text_milli,
         BlockKind::ToolUse => coefficients.tool_use_milli,
         BlockKind::ToolResult => coefficients.tool_result_milli,
         BlockKind::Thinking if raw.units == 0 => {

@@ -30,7 +30,7 @@ mod fit;
 mod measure;
 mod prefix;
 mod shrink;
-mod times;
+pub(crate) mod times;
 mod weights;
 
 pub use build::SYNTHETIC_RESULT_UTF16;

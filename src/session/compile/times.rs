@@ -4,7 +4,7 @@ use crate::session::Step;
 
 /// Times of one step as recorded, Unix epoch in milliseconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct StepTimes {
+pub(crate) struct StepTimes {
     /// Last tool result or user message.
     input_ms: Option<i64>,
     /// Last injected text.
@@ -29,17 +29,26 @@ impl StepTimes {
     }
 }
 
-/// Sets start and duration: a request starts at its last tool result or user message, else at the first
-/// line of its response, and ends at its last line; starts and ends never go back. A step without any
-/// time starts where the one before it ended (the first ones: where the first known one starts).
-pub(super) fn set_times<'a>(steps: &mut [Step], times: impl Iterator<Item = &'a StepTimes> + Clone) {
-    let Some(first) = times.clone().find_map(|t| t.start().or(t.last_ms)) else { return };
+/// Start and end of every request, or nothing if no time is known at all: a request starts at its last tool
+/// result or user message, else at the first line of its response, and ends at its last line; starts and
+/// ends never go back. A request without any time starts where the one before it ended (the first ones:
+/// where the first known one starts).
+pub(crate) fn spans<'a>(times: impl Iterator<Item = &'a StepTimes> + Clone) -> Vec<(i64, i64)> {
+    let Some(first) = times.clone().find_map(|t| t.start().or(t.last_ms)) else { return Vec::new() };
     let (mut last_start, mut last_end) = (first, first);
-    for (step, t) in steps.iter_mut().zip(times) {
+    let span = |t: &StepTimes| {
         let start = t.start().unwrap_or(last_end).max(last_start);
         let end = t.last_ms.unwrap_or(start).max(start).max(last_end);
+        (last_start, last_end) = (start, end);
+        (start, end)
+    };
+    times.map(span).collect()
+}
+
+/// Sets start and duration as [`spans`] gives them.
+pub(super) fn set_times<'a>(steps: &mut [Step], times: impl Iterator<Item = &'a StepTimes> + Clone) {
+    for (step, (start, end)) in steps.iter_mut().zip(spans(times)) {
         step.start_ms = Some(start);
         step.duration_ms = u32::try_from(end - start).unwrap_or(u32::MAX);
-        (last_start, last_end) = (start, end);
     }
 }

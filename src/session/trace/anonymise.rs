@@ -1,33 +1,41 @@
-//! Traces that name nothing (`ctxsim trace --anonymise`).
+//! Traces that name nobody (`ctxsim trace`), and nothing at all (`--anonymise`).
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::session::roles::Role;
 use crate::session::{EventKind, PrefixBlock, Session};
 
+/// Shortest id that counts as made by a machine: a hash of 64 bits in hexadecimal digits.
+const OPAQUE_ID_CHARS: usize = 16;
+
+/// Longest text that counts as a version.
+const VERSION_CHARS: usize = 32;
+
 impl Session {
-    /// The same session without its names: tools become their role (`read`, `read2`, ...; `tool1`, ...
-    /// where they have none), ids and hashes are hashed again under `key`. Whoever draws the key at
-    /// random and forgets it leaves no way to test what a block or an id was. Within one key, equal
-    /// content stays equal.
+    /// The same session with nothing in it that a person wrote: an id that is not made of hexadecimal digits
+    /// alone, as UUIDs and hashes are, becomes a hash (of the same id the same, so that links between sessions
+    /// stay); a version that does not look like one is left out. Tools and models keep their names.
+    pub fn nameless(&self) -> Session {
+        let mut session = self.clone();
+        session.id = opaque(&self.id);
+        session.parent = self.parent.as_deref().map(opaque);
+        if !is_version(&self.origin.agent_version) {
+            session.origin.agent_version.clear();
+        }
+        session
+    }
+
+    /// The same, and names of tools, ids and hashes are hashed under `key`; the tools' roles stay. Whoever
+    /// draws the key at random and forgets it leaves no way to test what a block, a tool or an id was. Within
+    /// one key, what was equal stays equal.
     pub fn anonymised(&self, key: u64) -> Session {
         let rehash = |hash: u64| xxh3_64_with_seed(&hash.to_le_bytes(), key);
-        let rename = |id: &str| format!("{:016x}", xxh3_64_with_seed(id.as_bytes(), key));
+        let rename = |name: &str| format!("{:016x}", xxh3_64_with_seed(name.as_bytes(), key));
         let rehash_prefix =
             |blocks: &mut Vec<PrefixBlock>| blocks.iter_mut().for_each(|b| b.hash = rehash(b.hash));
-        let mut session = self.clone();
+        let mut session = self.nameless();
         session.id = rename(&self.id);
         session.parent = self.parent.as_deref().map(rename);
-        let mut seen = [0_usize; Role::ALL.len()];
-        for tool in &mut session.tools {
-            let slot = Role::ALL.iter().position(|(role, _)| *role == tool.role).unwrap_or_default();
-            seen[slot] += 1;
-            tool.name = match (tool.role, seen[slot]) {
-                (Role::Other, n) => format!("tool{n}"),
-                (role, 1) => role.word().to_owned(),
-                (role, n) => format!("{}{n}", role.word()),
-            };
-        }
+        session.tools.iter_mut().for_each(|tool| tool.name = rename(&tool.name));
         rehash_prefix(&mut session.prefix.tools);
         rehash_prefix(&mut session.prefix.system);
         rehash_prefix(&mut session.prefix.injected);
@@ -42,4 +50,17 @@ impl Session {
         }
         session
     }
+}
+
+fn opaque(id: &str) -> String {
+    let is_opaque = id.len() >= OPAQUE_ID_CHARS && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    if is_opaque { id.to_owned() } else { format!("{:016x}", xxh3_64(id.as_bytes())) }
+}
+
+fn is_version(text: &str) -> bool {
+    let is_of_version = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'+');
+    let number = text.strip_prefix('v').unwrap_or(text);
+    text.len() <= VERSION_CHARS
+        && number.starts_with(|c: char| c.is_ascii_digit())
+        && text.bytes().all(is_of_version)
 }

@@ -5,8 +5,9 @@
 //! the session: events before a step, its input blocks, its output blocks, the step. A new request
 //! therefore adds lines at the end, and a diff shows what changed.
 //!
-//! A trace has no text but names of tools, model and agent, and the session's id. Content is there as
-//! sizes and keyed hashes; a call id as its length.
+//! A trace has no text but names of tools, models and agent, and the session's id, which the program writes as
+//! a hash where somebody made it up ([`Session::nameless`]). Content is there as sizes and keyed hashes; a
+//! call id as its length.
 //!
 //! It holds the session as compiled: with what recorded compactions injected and what they folded
 //! ([`super::view`]), so that it can be replayed both ways.

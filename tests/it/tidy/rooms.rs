@@ -19,6 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("policy", &["session", "provider", "tokens", "error"]),
     ("sim", &["policy", "provider", "session", "tokens", "usage", "cause", "error"]),
     // A row of the table reads its number from a summary.
+    ("audit", &["transcript", "session", "tokens", "provider", "usage", "cause", "metrics"]),
     ("metrics", &["sim", "cause", "error"]),
     ("config", &["policy", "error"]),
     ("stats", &["metrics", "seed"]),
@@ -33,7 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "seed", "usage", "error",
         ],
     ),
-    ("report", &["metrics", "sim", "validate", "usage", "cause", "error"]),
+    ("report", &["audit", "metrics", "sim", "validate", "usage", "cause", "error"]),
 ];
 
 /// What a policy may know of the provider: the vocabulary of requests and the client's model table, never

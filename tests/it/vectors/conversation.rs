@@ -274,6 +274,7 @@ impl Builder {
                 lines: block.lines,
                 tokens: block.tokens,
                 path_utf16: u32::try_from(path.encode_utf16().count()).unwrap(),
+                ascii: block.ascii,
             });
         }
         self.timestamp(message, TIMESTAMP_DIGITS[2]);

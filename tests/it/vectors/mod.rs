@@ -4,11 +4,14 @@
 mod client;
 mod compare;
 mod conversation;
+mod folding;
 mod grammar;
 mod offload;
 mod policy;
 mod provider;
 mod requests;
+mod sized;
+mod strategy;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +34,7 @@ pub struct Case<'a> {
 pub type Run = fn(&Case<'_>) -> Option<Value>;
 
 /// Rooms register their mechanisms here, one line each.
-const ROOMS: &[&[(&str, Run)]] = &[provider::MECHANISMS, policy::MECHANISMS];
+const ROOMS: &[&[(&str, Run)]] = &[provider::MECHANISMS, policy::MECHANISMS, strategy::MECHANISMS];
 
 /// What is not built yet, and why: (system, mechanism, reason). Nothing else may be skipped.
 const PENDING: &[(&str, &str, &str)] = &[
@@ -42,23 +45,6 @@ const PENDING: &[(&str, &str, &str)] = &[
     ("vllm", "block_cache", "block-rounded caches are a later issue"),
     ("sglang", "block_cache", "block-rounded caches are a later issue"),
     ("mooncake", "block_cache", "block-rounded caches are a later issue"),
-    ("octo@b1e033b8", "archive", "octo is a later issue"),
-    ("octo@b1e033b8", "cache_markers", "octo is a later issue"),
-    ("octo@b1e033b8", "client_window", "octo is a later issue"),
-    ("octo@b1e033b8", "compaction.check", "octo is a later issue"),
-    ("octo@b1e033b8", "compaction.run", "octo is a later issue"),
-    ("octo@b1e033b8", "compaction.split", "octo is a later issue"),
-    ("octo@b1e033b8", "compaction.threshold", "octo is a later issue"),
-    ("octo@b1e033b8", "overflow.gate", "octo is a later issue"),
-    ("octo@b1e033b8", "overflow.pull_back", "octo is a later issue"),
-    ("octo@b1e033b8", "overflow.retry", "octo is a later issue"),
-    ("octo@b1e033b8", "reclaim", "octo is a later issue"),
-    ("octo@b1e033b8", "summarizer.input", "octo is a later issue"),
-    ("octo@b1e033b8", "summarizer.model", "octo is a later issue"),
-    ("octo@b1e033b8", "summarizer.usage", "octo is a later issue"),
-    ("octo@b1e033b8", "token_estimate", "octo is a later issue"),
-    ("octo@b1e033b8", "wire", "octo is a later issue"),
-    ("octo@b1e033b8", "write_cap", "octo is a later issue"),
 ];
 
 /// Reads every JSON file of a folder, in the order of their names.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::conversation::{Conversation, TIMESTAMP_DIGITS, messages};
 use super::grammar::text;
-use super::{Case, Run, client, offload};
+use super::{Case, Run, client, folding, offload};
 
 /// Mechanisms of this room. Section of the agent's configuration that the options belong to: by mechanism.
 pub const MECHANISMS: &[(&str, Run)] = &[
@@ -30,7 +30,23 @@ pub const MECHANISMS: &[(&str, Run)] = &[
     ("token_estimate", |c| Client::of(c, "compaction").map(|c| token_estimate(&c))),
     ("compaction.trigger", |c| Client::of(c, "compaction").map(|c| compaction_trigger(&c))),
     ("compaction.cut", |c| Client::of(c, "compaction").map(|c| compaction_cut(&c))),
-    ("compaction.run", |c| Client::of(c, "compaction").map(|c| compaction_run(&c))),
+    ("compaction.run", |c| {
+        Client::of(c, "compaction")
+            .map(|c| if folding::is_told(&c) { folding::run(&c) } else { compaction_run(&c) })
+    }),
+    ("compaction.check", |c| Client::of(c, "").map(|c| folding::check(&c))),
+    ("compaction.split", |c| Client::of(c, "").map(|c| folding::split(&c))),
+    ("compaction.threshold", |c| Client::of(c, "").map(|c| folding::threshold(&c))),
+    ("reclaim", |c| Client::of(c, "").map(|c| folding::reclaim(&c))),
+    ("write_cap", |c| Client::of(c, "").map(|c| folding::write_cap(&c))),
+    ("archive", |c| Client::of(c, "").map(|c| folding::archive(&c))),
+    ("client_window", |c| Client::of(c, "").map(|c| folding::client_window(&c))),
+    ("summarizer.model", |c| Client::of(c, "").map(|c| folding::summarizer_model(&c))),
+    ("summarizer.input", |c| Client::of(c, "").map(|c| folding::summarizer_input(&c))),
+    ("summarizer.usage", |c| Client::of(c, "").map(|c| folding::summarizer_usage(&c))),
+    ("overflow.gate", |c| Client::of(c, "").map(|c| folding::gate(&c))),
+    ("overflow.pull_back", |c| Client::of(c, "").map(|c| folding::pull_back(&c))),
+    ("overflow.retry", |c| Client::of(c, "").map(|c| folding::retry(&c))),
     ("compaction.serialize", |c| Client::of(c, "compaction").map(|c| compaction_serialize(&c))),
     ("defaults", |c| Client::of(c, "").map(|c| group_defaults(&c))),
     ("entries.replay", |c| Client::of(c, "").map(|c| client::entries(&c))),
@@ -40,12 +56,14 @@ pub const MECHANISMS: &[(&str, Run)] = &[
 
 /// A case whose preset is a client strategy.
 pub struct Client<'a> {
-    preset: &'a str,
+    pub preset: &'a str,
     /// Section of the configuration that its options belong to.
     section: &'a str,
     input: Value,
     /// Arguments of calls that give none.
     call_args: &'a Value,
+    /// What vectors of this system leave out.
+    defaults: &'a Value,
 }
 
 impl<'a> Client<'a> {
@@ -58,11 +76,22 @@ impl<'a> Client<'a> {
             section,
             input: Value::Object(case.input.clone()),
             call_args: &case.defaults[system]["call_args"],
+            defaults: &case.defaults[system],
         })
     }
 
     pub fn get(&self, key: &str) -> &Value {
         self.input.get(key).unwrap_or(&Value::Null)
+    }
+
+    /// A field of the input, `null` included; `None` where it is not there.
+    pub fn input_value(&self, key: &str) -> Option<Value> {
+        self.input.get(key).cloned()
+    }
+
+    /// A number that vectors of this system leave out.
+    pub fn default(&self, key: &str) -> Option<i64> {
+        self.defaults[key].as_i64()
     }
 
     pub fn text(&self, key: &str) -> &str {
@@ -85,6 +114,9 @@ impl<'a> Client<'a> {
 
     /// The preset with the vector's options, read as the agent's own configuration would be.
     pub fn config(&self) -> PolicyConfig {
+        if folding::is_told(self) {
+            return folding::config(self);
+        }
         let options = self.get("options").as_object().cloned().unwrap_or_default();
         let extra = self.input.get("keepRecentTurns").map(|v| ("keepRecentTurns".to_owned(), v.clone()));
         let pairs: Vec<(String, ParamValue)> = options
@@ -109,6 +141,8 @@ impl<'a> Client<'a> {
         let mut strategy = self.config().strategy(&self.model(), &Models::builtin().unwrap()).unwrap();
         if let Some(law) = &mut strategy.estimate {
             law.timestamp_digits = TIMESTAMP_DIGITS;
+            // In the vectors each result is a batch of its own.
+            law.merged = false;
         }
         strategy
     }
@@ -142,7 +176,7 @@ pub fn edit_law(strategy: &Strategy) -> StubLaw {
     match rule(strategy, "edit").map(|(_, r)| &r.action) {
         Some(Action::Stub(stub)) => match &stub.stub {
             StubSize::Law(law) => law.clone(),
-            StubSize::Tokens(_) => panic!("a provider's placeholder has no law"),
+            other => panic!("no law: {other:?}"),
         },
         _ => panic!("no edit rule"),
     }
@@ -211,7 +245,8 @@ fn edit_select(case: &Client<'_>) -> Value {
     actual["stub_chars"] = stubs
         .iter()
         .map(|(_, size)| match size {
-            StubTokens::Utf16(n) | StubTokens::Tokens(n) => *n,
+            StubTokens::Utf16(n) | StubTokens::Tokens(n) | StubTokens::Sized { utf16: n, .. } => *n,
+            StubTokens::Nothing => 0,
         })
         .collect();
     actual["is_error"] = json!(errors);
@@ -289,13 +324,9 @@ fn pass(
     })
 }
 
-fn per_message(conversation: &Conversation, strategy: &Strategy, view: &View<'_>) -> Vec<u64> {
+pub fn per_message(conversation: &Conversation, strategy: &Strategy, view: &View<'_>) -> Vec<u64> {
     let law = strategy.estimate.as_ref().unwrap();
-    conversation
-        .message_start
-        .iter()
-        .map(|start| view.message_size(law, view.message_at(*start)).tokens())
-        .collect()
+    conversation.message_start.iter().map(|start| view.message_tokens(law, view.message_at(*start))).collect()
 }
 
 fn token_estimate(case: &Client<'_>) -> Value {
@@ -409,7 +440,7 @@ fn compaction_run(case: &Client<'_>) -> Value {
     .unwrap();
     context.fold(
         plan.fold_to,
-        SummaryMessage { tokens: utf16 / 3, utf16: utf16 + wrap, json_utf16, hash: 1 },
+        SummaryMessage { tokens: utf16 / 3, utf16: utf16 + wrap, json_utf16, hash: 1, wide_bytes: 0 },
         false,
     );
     let after = context.view().sum_of_messages(law);

@@ -1,0 +1,37 @@
+//! The audit: why a recorded session paid for tokens again, from what it recorded and nothing else.
+//!
+//! [`Account`] holds the facts of a session, [`judge()`] gives every miss its cause, [`detect`] looks for
+//! patterns over the whole session, [`report`] is what comes out. Nothing is simulated and no strategy is
+//! run.
+//!
+//! # Divergence from the real API
+//!
+//! * Recordings are judged request by request in the order of their main chain; requests that an agent
+//!   makes without recording them are not there.
+//! * A price is the first row of the model's table unless a day is asked for. What a recording itself says
+//!   it cost goes before that.
+
+pub mod account;
+pub mod detect;
+pub mod judge;
+mod of_session;
+pub mod report;
+pub mod signs;
+
+pub use account::Account;
+pub use detect::{DETECTORS, Detector};
+pub use judge::{Known, judge};
+pub use report::{Audit, Break, Finding, Miss, SessionAudit};
+pub use signs::Signs;
+
+use crate::provider::model::Models;
+use crate::provider::price::Date;
+
+/// Audits one session.
+pub fn audit(account: &Account, models: &Models, price_date: Option<Date>) -> SessionAudit {
+    let known = account.models.iter().map(|id| {
+        let spec = models.get(id).ok();
+        Known { spec, price: spec.and_then(|spec| spec.price(price_date)) }
+    });
+    report::session(&judge(account, known.collect()))
+}

@@ -1,0 +1,166 @@
+//! Tables of a SQLite database as rows, read from its bytes (sqlite.org/fileformat2.html, read 2026-11-30).
+//!
+//! Agents that keep sessions in SQLite may have the file open. Opening it as a database would make files
+//! beside theirs; this reads the bytes, and those of the write-ahead log `NAME-wal` where there is one, and
+//! writes nothing. Only ordinary tables are read: no index, no query, no view.
+//!
+//! # Divergence from the real API
+//!
+//! A rollback journal is not replayed: a database that crashed amid a transaction shows its unfinished pages.
+//! Columns that were added later and are not in a row are null, whatever their default is.
+
+mod page;
+mod schema;
+mod wal;
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, Read};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use page::{Pages, record, varint};
+use schema::{Table, table};
+
+/// First bytes of every database.
+pub const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// Larger databases are not read.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Bytes in which the list of tables is looked for.
+const SCHEMA_BYTES: u64 = 4 << 20;
+
+/// Levels of pages below a table's first one; a real table has five at most.
+const MAX_DEPTH: usize = 20;
+
+/// A row: its columns by name.
+pub type Row = Map<String, Value>;
+
+/// A database in memory.
+#[derive(Debug)]
+pub struct Database {
+    pages: Pages,
+    tables: Vec<Table>,
+    /// Why not all of it could be read.
+    pub damage: BTreeSet<String>,
+}
+
+impl Database {
+    /// Reads the database in `source`, with the log beside `label`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `source`; a database that is too large; what is none.
+    pub fn read(source: &mut dyn BufRead, label: &Path) -> io::Result<Database> {
+        let bytes = take(source, MAX_BYTES)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(io::Error::other(format!("the database has more than {} MiB", MAX_BYTES >> 20)));
+        }
+        let pages =
+            Pages::new(bytes, wal::beside(label)).ok_or_else(|| io::Error::other("no SQLite database"))?;
+        let mut database = Database { pages, tables: Vec::new(), damage: BTreeSet::new() };
+        let schema = Table {
+            name: String::new(),
+            columns: schema::OF_SCHEMA.map(str::to_owned).to_vec(),
+            first_page: 1,
+        };
+        database.tables = database.walk(&schema).iter().filter_map(table).collect();
+        Ok(database)
+    }
+
+    /// The rows of a table in the order of their numbers, each with its number as column `rowid`; none where
+    /// there is no such table.
+    pub fn rows(&mut self, name: &str) -> Vec<Row> {
+        let table = self.tables.iter().find(|t| t.name == name).cloned();
+        table.map_or_else(Vec::new, |table| self.walk(&table))
+    }
+
+    /// Names of the tables, each with its columns.
+    fn outline(&self) -> Map<String, Value> {
+        self.tables.iter().map(|t| (t.name.clone(), Value::from(t.columns.clone()))).collect()
+    }
+
+    fn walk(&mut self, table: &Table) -> Vec<Row> {
+        let (mut rows, mut seen) = (Vec::new(), BTreeSet::new());
+        // Rows share no bytes, so together they are no larger than the database.
+        let mut left = self.pages.total_bytes();
+        // Depth first, the leftmost page on top.
+        let mut stack = vec![(table.first_page, 0)];
+        while let Some((number, depth)) = stack.pop() {
+            if depth > MAX_DEPTH || !seen.insert(number) {
+                self.damage.insert("pages of a table form a circle".to_owned());
+                continue;
+            }
+            let Some(page) = self.pages.get(number) else {
+                self.damage.insert("pages are missing: the database is cut off".to_owned());
+                continue;
+            };
+            let Some(tree) = page::Tree::of(&page, number) else {
+                self.damage.insert("a page is no page of a table".to_owned());
+                continue;
+            };
+            if tree.is_leaf {
+                for cell in tree.cells() {
+                    match self.row(table, &page, cell, &mut left) {
+                        Some(row) => rows.push(row),
+                        None => drop(self.damage.insert("a row cannot be read".to_owned())),
+                    }
+                }
+            } else {
+                let children =
+                    tree.cells().filter_map(|cell| page::u32_at(&page, cell)).chain(tree.last_child);
+                let at = stack.len();
+                stack.extend(children.map(|child| (child, depth + 1)));
+                stack[at..].reverse();
+            }
+        }
+        rows
+    }
+
+    fn row(&self, table: &Table, page: &[u8], cell: usize, left: &mut usize) -> Option<Row> {
+        let (length, at) = varint(page, cell)?;
+        let (rowid, at) = varint(page, at)?;
+        let length = usize::try_from(length).ok()?;
+        *left = left.checked_sub(length)?;
+        let payload = self.pages.payload(page, at, length)?;
+        let mut values = record(&payload, self.pages.encoding)?.into_iter();
+        let mut row = Row::new();
+        // Numbers of rows are signed; real ones are positive.
+        let rowid = Value::from(rowid.cast_signed());
+        for name in &table.columns {
+            let value = values.next().unwrap_or(Value::Null);
+            row.insert(name.clone(), value);
+        }
+        row.insert("rowid".to_owned(), rowid);
+        Some(row)
+    }
+}
+
+/// What stands for the fields of the first object where a database is looked at: `sqlite`, with tables and
+/// their columns. The log beside it counts: a young database may have all its tables there.
+pub fn outline(head: &[u8], label: &Path) -> Map<String, Value> {
+    let tables = Database::read(&mut &*head, label).map(|database| database.outline());
+    Map::from_iter([("sqlite".to_owned(), Value::Object(tables.unwrap_or_default()))])
+}
+
+/// The beginning of a database, enough to see its tables.
+///
+/// # Errors
+///
+/// Those of `source`.
+pub fn head(source: &mut dyn BufRead) -> io::Result<Vec<u8>> {
+    take(source, SCHEMA_BYTES)
+}
+
+/// Whether an outline has a table with these columns.
+pub fn has(outline: &Map<String, Value>, table: &str, columns: &[&str]) -> bool {
+    let there = outline.get("sqlite").and_then(|tables| tables.get(table)).and_then(Value::as_array);
+    there.is_some_and(|there| columns.iter().all(|c| there.iter().any(|name| name.as_str() == Some(c))))
+}
+
+fn take(source: &mut dyn BufRead, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,240 @@
+//! What rules do to single items: results, arguments of calls, thinking.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::fold::SummarizeRule;
+use super::laws::{PathLaw, StubLaw};
+use super::strategy::{Turn, Unit};
+
+/// What a rule does.
+#[derive(Debug, Clone)]
+pub enum Action {
+    Offload(OffloadRule),
+    /// Cut a result that just came back.
+    Truncate(TruncateRule),
+    /// Replace, shorten, empty or leave out single items.
+    Stub(StubRule),
+    /// Replace messages by a summary, or leave them out.
+    Summarize(SummarizeRule),
+}
+
+impl Errors {
+    /// Whether a result with this status is of interest.
+    pub fn takes(self, is_error: bool) -> bool {
+        match self {
+            Errors::Any => true,
+            Errors::Only => is_error,
+            Errors::Never => !is_error,
+        }
+    }
+}
+
+impl Action {
+    /// Results that it is about.
+    pub fn errors(&self) -> Errors {
+        match self {
+            Action::Offload(a) => a.errors,
+            Action::Truncate(a) => a.errors,
+            Action::Stub(a) => a.errors,
+            Action::Summarize(_) => Errors::Any,
+        }
+    }
+
+    /// Tools that it leaves alone, and tools that it is limited to.
+    pub fn tools(&self) -> (&[String], &[String]) {
+        match self {
+            Action::Offload(a) => (&a.except, &a.only),
+            Action::Truncate(a) => (&a.except, &a.only),
+            Action::Stub(a) => (&a.except, &a.only),
+            Action::Summarize(_) => (&[], &[]),
+        }
+    }
+}
+
+/// Write an oversized result to a file and keep its two ends.
+#[derive(Debug, Clone)]
+pub struct OffloadRule {
+    /// Tools it never touches.
+    pub except: Vec<String>,
+    /// Tools it is limited to; none: any.
+    pub only: Vec<String>,
+    pub errors: Errors,
+    pub keep_head: u64,
+    pub keep_tail: u64,
+    /// Unit of the two ends.
+    pub unit: Unit,
+    /// The limit that the stub prints.
+    pub limit: u64,
+    pub stub: StubLaw,
+    pub path: PathLaw,
+}
+
+/// Keep the two ends of a fresh result, and a marker between them.
+#[derive(Debug, Clone)]
+pub struct TruncateRule {
+    pub except: Vec<String>,
+    pub only: Vec<String>,
+    pub errors: Errors,
+    pub ends: Ends,
+}
+
+/// Which ends of a text stay, and the marker between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ends {
+    pub head: u64,
+    pub tail: u64,
+    /// Instead of `head` and `tail`: ends and marker together come to this; `head` is then the share of the
+    /// head in hundredths.
+    pub budget: Option<u64>,
+    pub unit: Unit,
+    pub marker: StubLaw,
+}
+
+/// Whose copy of the history a rule edits, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EditView {
+    /// Edits are recorded and replayed byte for byte.
+    #[default]
+    Ledger,
+    /// Worked out anew for each request from the raw history.
+    Stateless,
+    /// The stored history changes; later measures see the result.
+    Destructive,
+    /// The provider edits its own copy; the client sends the raw history.
+    Server,
+}
+
+/// What a rule looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Items {
+    #[default]
+    Results,
+    /// Arguments of calls.
+    Inputs,
+    /// Calls with their results.
+    Pairs,
+    Thinking,
+}
+
+/// Results that a rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Errors {
+    #[default]
+    Any,
+    Only,
+    Never,
+}
+
+/// Replace old items.
+#[derive(Debug, Clone, Default)]
+pub struct StubRule {
+    pub items: Items,
+    pub except: Vec<String>,
+    /// Tools it is limited to; none: any.
+    pub only: Vec<String>,
+    pub errors: Errors,
+    /// Items smaller than this stay.
+    pub min: u64,
+    pub min_unit: Unit,
+    pub keep: KeepRecent,
+    /// So many of the oldest stay.
+    pub keep_first: u64,
+    /// So many are counted in front that the conversation does not show.
+    pub hidden_items: u64,
+    /// The boundary of `keep.results` moves in steps of so many.
+    pub quantum: u64,
+    /// Nothing older than the newest item that is replaced already.
+    pub stop_at_stubbed: bool,
+    pub until: Option<Until>,
+    pub stub: StubSize,
+    /// Other stubs for some tools.
+    pub by_tool: Vec<(Vec<String>, StubSize)>,
+    pub savings: Savings,
+    /// Post level: edits go on until the rule's measure is at or under this.
+    pub target: Option<Level>,
+    pub target_required: bool,
+    pub view: EditView,
+    /// Stop replaying the thinking of assistant messages after the first item touched.
+    pub withhold_thinking: bool,
+}
+
+/// What is newer than any of these stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeepRecent {
+    /// So many turns; 0 or less keeps nothing.
+    pub turns: Option<i64>,
+    pub turn: Turn,
+    pub results: Option<u64>,
+    pub messages: Option<u64>,
+    /// Sizes of the newest items.
+    pub sizes: Vec<(Unit, u64)>,
+    /// The same, counted from the boundary that the other limits give; replaced items do not count.
+    pub beyond: Vec<(Unit, u64)>,
+    /// The item that crosses a size is not kept.
+    pub drop_crossing: bool,
+}
+
+/// All that is eligible together must save so much.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Savings {
+    pub min: u64,
+    pub unit: Unit,
+    /// Sizes of what is replaced, without the stubs.
+    pub gross: bool,
+}
+
+/// A level: a number, or a share of the limit that fired, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    At(i64),
+    OfFired(i64),
+}
+
+impl Level {
+    /// The number, given the limit that fired.
+    pub fn value(self, fired: i64) -> i64 {
+        match self {
+            Level::At(n) => n,
+            Level::OfFired(millionths) => {
+                i64::try_from(i128::from(fired) * i128::from(millionths) / 1_000_000).unwrap_or(i64::MAX)
+            }
+        }
+    }
+}
+
+/// Where a rule stops, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// So much is saved, in the unit of savings.
+    Saved(u64),
+    /// The rule's measure is at or under this.
+    Total(Level),
+    /// So many are taken.
+    Count(u64),
+    /// This share of all is taken, in millionths, rounded down.
+    Share(i64),
+    /// A share that grows by a step, both in millionths, until what stays is under a level (messages only).
+    Growing { share: i64, step: i64, under: Level },
+}
+
+/// Size of what stands for an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StubSize {
+    /// By law; a stub that is not shorter is not used.
+    Law(StubLaw),
+    /// A provider's placeholder; savings are in tokens.
+    Tokens(u64),
+    /// Its two ends with a marker.
+    Ends(Ends),
+    /// Nothing: it is left out.
+    Nothing,
+}
+
+impl Default for StubSize {
+    fn default() -> StubSize {
+        StubSize::Law(StubLaw::default())
+    }
+}

@@ -1,0 +1,366 @@
+//! What a compaction folds, and what it leaves: which messages stay behind the summary.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::action::{Level, Until};
+use super::estimate::EstimateLaw;
+pub use super::file::Place;
+use super::laws::TranscriptLaw;
+use super::strategy::Turn;
+use super::stubs::Firing;
+use super::sums::Sums;
+use super::turns;
+use super::view::View;
+use crate::provider::ModelSpec;
+use crate::session::BlockKind;
+
+/// Replace history by a summary, or by nothing but a marker.
+#[derive(Debug, Clone)]
+pub struct SummarizeRule {
+    pub keep: Keep,
+    /// Summarizers in the order in which they are tried.
+    pub models: Vec<Summarizer>,
+    pub input: SummaryInput,
+    /// Calls made; 0: the messages are left out without a summary.
+    pub calls: u64,
+    /// Characters around the summary in its message, and how many of them JSON escapes.
+    pub wrap_utf16: u64,
+    pub wrap_json_escapes: u64,
+    pub max_output_tokens: u64,
+    /// Length of the summary as a share of the summarizer's prompt, in millionths; `None`: the law of
+    /// docs/decisions.md 15.
+    pub output_share: Option<i64>,
+    /// A fixed length.
+    pub output_tokens: Option<u64>,
+    /// Where it stands.
+    pub place: Place,
+    /// What stays or comes besides it.
+    pub reinject: Reinject,
+    /// A summary that does not make the history smaller is thrown away.
+    pub reject_if_larger: bool,
+    /// Messages that stay where an input too long for the summarizer loses its oldest; `None`: it is sent
+    /// as it is.
+    pub drop_oldest_leaving: Option<u64>,
+    /// Folded messages go to a file.
+    pub archive: Option<Archive>,
+    /// The agent reports the summary as it streams.
+    pub progress: bool,
+    /// A fold of a smaller share of the history, in hundredths, is left out; not when the user asked.
+    pub min_fold_percent: u64,
+    /// What the history must come to; else nothing happens.
+    pub must_reach: Option<Level>,
+    /// So many messages at the front stay.
+    pub keep_first: u64,
+    /// Stop replaying the thinking of the turns that are kept.
+    pub withhold_kept_thinking: bool,
+}
+
+/// A model that summarizes.
+#[derive(Debug, Clone)]
+pub struct Summarizer {
+    /// `None`: the session's own.
+    pub model: Option<Box<ModelSpec>>,
+    /// The window that the client believes it has.
+    pub window_tokens: u64,
+}
+
+/// What stays or comes besides a summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reinject {
+    /// The last user message stays word for word.
+    pub last_user: bool,
+    /// User messages stay, newest first, up to so many tokens of the client's estimate.
+    pub user_messages_tokens: u64,
+    /// A text of so many tokens comes with the summary.
+    pub tokens: u64,
+}
+
+/// Where folded messages go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Archive {
+    /// Characters of the folder's path.
+    pub folder_utf16: u64,
+    /// Characters of the note in the summary, the path left out.
+    pub note_utf16: u64,
+}
+
+impl Archive {
+    /// Name of the file after so many others.
+    pub fn file(existing: u64) -> String {
+        format!("chunk-{:03}.md", existing + 1)
+    }
+
+    /// Characters of the note, the path included.
+    pub fn note_utf16(&self, existing: u64) -> u64 {
+        self.note_utf16 + self.folder_utf16 + 1 + Archive::file(existing).len() as u64
+    }
+}
+
+/// What a summary leaves in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Keep {
+    /// The user messages at the end that no assistant message has answered.
+    UnansweredUser,
+    /// The shortest tail of at least so many estimated tokens, lengthened back to the user message
+    /// before it.
+    RecentTokens(u64),
+    /// Nothing.
+    Nothing,
+    /// A tail.
+    Tail(Tail),
+    /// What is left once enough has been folded, and at least a tail, where there is one.
+    Until(Front, Option<Tail>),
+}
+
+/// Messages at the front are folded until a level is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Front {
+    pub until: Until,
+    /// Unit of the level: that of the rule's own measure.
+    pub unit: FrontUnit,
+    /// Where what stays may begin.
+    pub snap: Tail,
+}
+
+/// What the folding of messages is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrontUnit {
+    Estimate,
+    Messages,
+    Events,
+}
+
+/// Messages at the end that stay: all limits hold, and the largest tail of them stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tail {
+    /// Estimated tokens.
+    pub estimate: Option<u64>,
+    /// Share of the estimated tokens of the history, in millionths.
+    pub share: Option<i64>,
+    pub messages: Option<u64>,
+    pub turns: Option<i64>,
+    /// What a turn is.
+    pub turn: Turn,
+    /// A size is an upper bound: the message that crosses it does not stay.
+    pub drop_crossing: bool,
+    /// So many turns stay whatever they weigh.
+    pub at_least_turns: i64,
+    /// Nothing happens with fewer turns in the history.
+    pub needs_turns: u64,
+    pub snap: Snap,
+    pub toward: Toward,
+    /// Nothing happens where the tail has no place to begin; else it is empty.
+    pub needs_a_place: bool,
+}
+
+/// Where a tail may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Snap {
+    /// At a plain user message.
+    #[default]
+    User,
+    /// At a plain user message or an answer.
+    Assistant,
+    /// The same: a message that is no result.
+    Message,
+}
+
+/// Where the beginning of a tail moves to reach a place where it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Toward {
+    /// The tail grows.
+    #[default]
+    Older,
+    /// The tail shrinks.
+    Newer,
+}
+
+/// What a summarizer reads.
+#[derive(Debug, Clone)]
+pub enum SummaryInput {
+    /// A rendered transcript under a system prompt of its own: shares no cache with the conversation.
+    Transcript { law: TranscriptLaw, system_utf16: u64, prompt_utf16: u64 },
+    /// The folded messages as they are, then one instruction; no system prompt, no tools.
+    Messages { prompt_utf16: u64 },
+    /// The request as it stands, then one instruction.
+    Fork { prompt_utf16: u64 },
+    /// The conversation itself: the provider summarizes what it was sent.
+    PrefixFork,
+}
+
+impl Tail {
+    /// The first block of the tail of the messages before block `end`; `None`: nothing is folded.
+    pub fn cut(&self, view: &View<'_>, law: &EstimateLaw, sums: &Sums, end: u32) -> Option<u32> {
+        let needed = self.needs_turns.saturating_sub(u64::from(view.summary.is_some()));
+        if !turns::are_at_least(view, self.turn, needed, end) {
+            return None;
+        }
+        let starts = sums.starts_before(end);
+        let raw = self.raw_cut(view, law, sums, starts, end)?;
+        let mut cut = self.moved(view, starts, raw, end)?;
+        if self.at_least_turns > 0 {
+            cut = cut.min(turns::boundary(view, self.turn, self.at_least_turns, end));
+        }
+        Some(cut)
+    }
+
+    /// Index of the message at which the tail begins, before it is moved to a place where it may.
+    fn raw_cut(
+        &self,
+        view: &View<'_>,
+        law: &EstimateLaw,
+        sums: &Sums,
+        starts: &[u32],
+        end: u32,
+    ) -> Option<usize> {
+        let whole = sums.milli_before(end);
+        let share = self.share.map(|millionths| {
+            u64::try_from(u128::from(whole) * millionths.unsigned_abs() as u128 / 1_000_000)
+                .unwrap_or(u64::MAX)
+        });
+        let sized = |milli: u64| {
+            let before = sums.milli_before_each(end);
+            if self.drop_crossing {
+                let first = before.partition_point(|before| whole - before > milli);
+                // Everything fits, the summary too: there is nothing to fold.
+                if first == 0 && whole <= milli { None } else { Some(first) }
+            } else {
+                before.partition_point(|before| whole - before >= milli).checked_sub(1)
+            }
+        };
+        let mut raw = starts.len();
+        if let Some(tokens) = self.estimate {
+            raw = raw.min(sized(milli_of(law, tokens))?);
+        }
+        if let Some(milli) = share {
+            raw = raw.min(sized(milli)?);
+        }
+        if let Some(messages) = self.messages {
+            let messages = usize::try_from(messages).unwrap_or(usize::MAX);
+            raw = raw.min(starts.len().checked_sub(messages)?);
+        }
+        if let Some(turns) = self.turns {
+            let from = turns::boundary(view, self.turn, turns, end);
+            raw = raw.min(starts.partition_point(|s| *s < from));
+        }
+        Some(raw)
+    }
+
+    /// A message start, moved to a place where a tail may begin.
+    fn moved(&self, view: &View<'_>, starts: &[u32], raw: usize, end: u32) -> Option<u32> {
+        // A tail of nothing has no beginning to move.
+        if raw >= starts.len() {
+            return Some(end);
+        }
+        match self.toward {
+            Toward::Newer => {
+                self.snapped(view, starts[raw..].iter()).or((!self.needs_a_place).then_some(end))
+            }
+            Toward::Older => self.snapped(view, starts[..(raw + 1).min(starts.len())].iter().rev()),
+        }
+    }
+
+    fn snapped<'s>(&self, view: &View<'_>, mut starts: impl Iterator<Item = &'s u32>) -> Option<u32> {
+        let kinds = &view.session.blocks.kind;
+        starts
+            .find(|start| match kinds[**start as usize] {
+                BlockKind::UserText | BlockKind::Image => true,
+                BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => {
+                    self.snap != Snap::User
+                }
+                BlockKind::ToolResult => false,
+            })
+            .copied()
+    }
+}
+
+impl Front {
+    /// The first block that stays, where `kept` messages at the front stay too.
+    pub fn cut(
+        &self,
+        view: &View<'_>,
+        law: &EstimateLaw,
+        sums: &Sums,
+        end: u32,
+        kept: u64,
+        firing: &Firing,
+    ) -> Option<u32> {
+        let starts = sums.starts_before(end);
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX).min(starts.len());
+        let excess = |level: &Level| {
+            let level = u64::try_from(level.value(firing.limit)).unwrap_or(0);
+            firing.value.saturating_sub(level)
+        };
+        let estimated = |tokens: u64| {
+            let front = starts.get(kept).map_or(0, |s| sums.milli_before(*s));
+            let front = if kept == 0 { 0 } else { front };
+            let wanted = front + milli_of(law, tokens);
+            sums.milli_before_each(end).partition_point(|before| *before < wanted)
+        };
+        let counted = |messages: u64| kept.saturating_add(usize::try_from(messages).unwrap_or(usize::MAX));
+        // The summary is a message too, the first, where no others stay in front of it.
+        let summary = usize::from(view.summary.is_some() && kept == 0);
+        let shared = |share: i64| {
+            let messages = share_of(starts.len() - kept + summary, share);
+            counted(messages.saturating_sub(summary as u64))
+        };
+        let raw = match (&self.until, self.unit) {
+            (Until::Saved(tokens), _) => estimated(*tokens),
+            (Until::Total(level), FrontUnit::Estimate) => estimated(excess(level)),
+            (Until::Total(level), FrontUnit::Messages) => counted(excess(level)),
+            (Until::Total(level), FrontUnit::Events) => {
+                let from = starts.get(kept).copied().unwrap_or(end);
+                let mut left = excess(level);
+                let mut blocks = (from..end).filter(|b| view.is_live(*b));
+                let last = loop {
+                    match (left, blocks.next()) {
+                        (0, Some(block)) => break block,
+                        (0, None) | (_, None) => break end,
+                        (_, Some(_)) => left -= 1,
+                    }
+                };
+                starts.partition_point(|s| *s < last)
+            }
+            (Until::Count(messages), _) => counted(*messages),
+            (Until::Share(millionths), _) => shared(*millionths),
+            (Until::Growing { share, step, under }, _) => {
+                let under = milli_of(law, u64::try_from(under.value(firing.limit)).unwrap_or(0));
+                let whole = sums.milli_before(end);
+                let mut share = *share;
+                loop {
+                    let raw = shared(share).min(starts.len());
+                    let cut = self.snap.moved(view, starts, raw, end)?;
+                    if share >= 1_000_000 || *step <= 0 || whole - sums.milli_before(cut) < under {
+                        return Some(cut);
+                    }
+                    share += step;
+                }
+            }
+        };
+        self.snap.moved(view, starts, raw.min(starts.len()), end)
+    }
+}
+
+/// A share, in millionths, of so many messages, rounded down.
+fn share_of(messages: usize, millionths: i64) -> u64 {
+    u64::try_from(messages as u128 * u128::from(millionths.unsigned_abs()) / 1_000_000).unwrap_or(u64::MAX)
+}
+
+/// Thousandths of tokens whose total is at most (so that `<=` on them is `<=` on tokens) so many tokens.
+fn milli_of(law: &EstimateLaw, tokens: u64) -> u64 {
+    let factor = law.texts.map_or(100, |t| t.factor_percent.max(1));
+    tokens.saturating_mul(100_000) / factor
+}
+
+/// Blocks of the last user message before `end` that is live.
+pub fn last_user_message(view: &View<'_>, end: u32) -> Option<Range<u32>> {
+    let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b < end)];
+    let start =
+        starts.iter().rev().copied().take_while(|b| *b >= view.live_from).find(|b| view.is_live(*b))?;
+    Some(view.message_from(start, false))
+}

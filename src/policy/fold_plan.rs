@@ -1,0 +1,221 @@
+//! From a rule that folds messages to its plan.
+
+use std::ops::Range;
+
+use super::estimate::EstimateLaw;
+use super::fold::{Keep, SummarizeRule, SummaryInput, last_user_message};
+use super::occasion::Occasion;
+use super::plan::{Plan, SummarizePlan};
+use super::strategy::{Hook, Rule};
+use super::stubs::Firing;
+use super::sums::Sums;
+use super::view::View;
+use super::{summarize, turns};
+use crate::session::BlockKind;
+
+/// What a rule that fires folds.
+pub(super) fn decide<'p>(
+    fold: &'p SummarizeRule,
+    rule: &Rule,
+    law: Option<&EstimateLaw>,
+    sums: &Sums,
+    view: &View<'_>,
+    occasion: &Occasion,
+    (firing, tokens_before): (&Firing, u64),
+) -> Option<Plan<'p>> {
+    let is_manual = occasion.hook == Hook::Manual;
+    if is_manual && summarize::round_is_open(view) {
+        return Some(Plan::Notice {
+            text: "Not compacting now: a tool call is still waiting on its result.",
+        });
+    }
+    let fold_to = cut(fold, law, sums, view, occasion, firing);
+    let (keep, reinjected_tokens) =
+        fold_to.map_or_else(|| (Vec::new(), 0), |to| kept_in_front(fold, view, law, to));
+    let messages = |range: Range<u32>| summarize::messages_in(view, range, rule.scope.merged);
+    let kept: u64 = keep.iter().map(|r| messages(r.clone())).sum();
+    let folded = fold_to.map(|to| (to, messages(view.live_from..to).saturating_sub(kept)));
+    let Some((fold_to, folded_messages)) = folded.filter(|(_, messages)| *messages > 0) else {
+        let silent = matches!(fold.keep, Keep::Tail(_) | Keep::Until(..)) && !is_manual;
+        return (!silent && !occasion.is_forced)
+            .then_some(Plan::Notice { text: "There is nothing to compact before the part that is kept." });
+    };
+    let folded_milli = sums.milli_before(fold_to);
+    let folded_estimate = law.map_or(0, |law| law.total(folded_milli));
+    let whole_estimate = law.map_or(0, |law| law.total(sums.milli_before(u32::MAX)));
+    if fold.min_fold_percent > 0
+        && !occasion.asks_no_trigger()
+        && u128::from(folded_estimate) * 100 < u128::from(whole_estimate) * u128::from(fold.min_fold_percent)
+    {
+        return None;
+    }
+    let must_reach = fold.must_reach.map(|level| u64::try_from(level.value(firing.limit)).unwrap_or(0));
+    let prompt_utf16 = match &fold.input {
+        SummaryInput::PrefixFork => 0,
+        SummaryInput::Messages { prompt_utf16 } | SummaryInput::Fork { prompt_utf16 } => *prompt_utf16,
+        SummaryInput::Transcript { law, prompt_utf16, .. } => {
+            prompt_utf16 + summarize::transcript(law, view, fold_to).utf16
+        }
+    };
+    Some(Plan::Summarize(SummarizePlan {
+        fold_to,
+        prompt_utf16,
+        tokens_before,
+        folded_messages,
+        kept_turns: turns_from(view, rule, fold_to),
+        keep,
+        folded_estimate,
+        whole_estimate,
+        reinjected_tokens,
+        must_reach,
+        spec: fold,
+    }))
+}
+
+/// The first block that stays; `None`: nothing is folded.
+fn cut(
+    fold: &SummarizeRule,
+    law: Option<&EstimateLaw>,
+    sums: &Sums,
+    view: &View<'_>,
+    occasion: &Occasion,
+    firing: &Firing,
+) -> Option<u32> {
+    let end = occasion.end.min(view.revealed);
+    let fold_to = match &fold.keep {
+        Keep::Nothing => Some(end),
+        Keep::UnansweredUser => Some(summarize::first_unanswered_user(view).min(end)),
+        Keep::RecentTokens(keep) => law.and_then(|law| summarize::cut_before_tail(view, law, *keep)),
+        Keep::Tail(tail) => law.and_then(|law| tail.cut(view, law, sums, end)),
+        Keep::Until(front, tail) => law.and_then(|law| {
+            let cut = front.cut(view, law, sums, end, fold.keep_first, firing)?;
+            tail.as_ref().map_or(Some(cut), |tail| tail.cut(view, law, sums, end).map(|most| cut.min(most)))
+        }),
+    };
+    let open = summarize::round_is_open(view);
+    let fold_to = fold_to.map(|to| if open { to.min(open_round(view)) } else { to });
+    // A tail may begin right behind an old summary, which is an ordinary message to be folded again.
+    let has_tail = matches!(fold.keep, Keep::RecentTokens(_) | Keep::Tail(_) | Keep::Until(..));
+    let may_refold = view.summary.is_some() && has_tail;
+    fold_to.filter(|to| *to > view.live_from || may_refold)
+}
+
+/// What a summarizer is given of the folded messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reads {
+    /// The old summary is part of it.
+    pub summary: bool,
+    /// First block.
+    pub from: u32,
+    pub messages: u64,
+}
+
+/// Where the folded messages do not fit a window, the oldest are left out until they do, or until so many
+/// are left; a result without its call is left out too.
+pub fn summarizer_reads(
+    view: &View<'_>,
+    law: Option<&EstimateLaw>,
+    plan: &SummarizePlan<'_>,
+    window: u64,
+) -> Reads {
+    let whole =
+        Reads { summary: view.summary.is_some(), from: view.live_from, messages: plan.folded_messages };
+    let (Some(leave), Some(law)) = (plan.spec.drop_oldest_leaving, law) else { return whole };
+    let mut reads = whole;
+    let mut tokens = plan.folded_estimate;
+    while tokens >= window && reads.messages > leave {
+        if std::mem::take(&mut reads.summary) {
+            tokens = tokens.saturating_sub(law.total(view.summary_milli(law)));
+            reads.messages -= 1;
+            continue;
+        }
+        while reads.from < plan.fold_to && !view.is_live(reads.from) {
+            reads.from += 1;
+        }
+        if reads.from >= plan.fold_to {
+            break;
+        }
+        let message = view.message_from(reads.from, law.merged);
+        reads.from = message.end;
+        tokens = tokens.saturating_sub(view.message_tokens(law, message));
+        reads.messages -= 1;
+    }
+    let kinds = &view.session.blocks.kind;
+    if reads.from > view.live_from {
+        while reads.from < plan.fold_to && kinds[reads.from as usize] == BlockKind::ToolResult {
+            let message = view.message_from(reads.from, law.merged);
+            reads.from = message.end;
+            reads.messages = reads.messages.saturating_sub(1);
+        }
+    }
+    reads
+}
+
+/// First block of the answer whose calls are still open.
+fn open_round(view: &View<'_>) -> u32 {
+    view.answered.last().map_or(view.revealed, |s| view.session.steps[*s as usize].output.start)
+}
+
+/// Turns that begin at `from` or later.
+fn turns_from(view: &View<'_>, rule: &Rule, from: u32) -> u64 {
+    let all = turns::count(view, rule.scope.turn, view.revealed);
+    all - turns::count(view, rule.scope.turn, from)
+}
+
+/// Blocks before `fold_to` that stay: messages at the front, user messages, the last of them.
+fn kept_in_front(
+    fold: &SummarizeRule,
+    view: &View<'_>,
+    law: Option<&EstimateLaw>,
+    fold_to: u32,
+) -> (Vec<Range<u32>>, u64) {
+    let mut keep: Vec<Range<u32>> = Vec::new();
+    let mut reinjected_tokens = 0;
+    let merged = law.is_some_and(|l| l.merged);
+    let mut at = view.live_from;
+    for _ in 0..fold.keep_first {
+        while at < fold_to && !view.is_live(at) {
+            at += 1;
+        }
+        if at >= fold_to {
+            break;
+        }
+        let message = view.message_from(at, merged);
+        at = message.end.min(fold_to);
+        keep.push(message.start..at);
+    }
+    // A call stays only with its result.
+    while keep.last().is_some_and(|r| view.session.blocks.kind[(r.end - 1) as usize] == BlockKind::ToolUse) {
+        keep.pop();
+    }
+    if fold.reinject.user_messages_tokens > 0
+        && let Some(law) = law
+    {
+        let mut left = fold.reinject.user_messages_tokens;
+        let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b < fold_to)];
+        for start in starts.iter().rev().copied().take_while(|b| *b >= view.live_from && *b >= at) {
+            if !view.is_live(start) {
+                continue;
+            }
+            let message = view.message_from(start, false);
+            let tokens = view.message_tokens(law, message.clone());
+            if tokens > left {
+                // The message that crosses is cut, and comes again with the summary.
+                let own: u64 = message.map(|b| view.text_size(b).tokens).sum();
+                reinjected_tokens = crate::tokens::scale_ratio(own, left, tokens);
+                break;
+            }
+            left -= tokens;
+            keep.push(message);
+        }
+    } else if fold.reinject.last_user
+        && let Some(message) = last_user_message(view, fold_to).filter(|m| m.start >= at)
+    {
+        let none_behind = last_user_message(view, view.revealed).is_some_and(|m| m.start < fold_to);
+        if none_behind {
+            keep.push(message);
+        }
+    }
+    keep.sort_by_key(|r| r.start);
+    (keep, reinjected_tokens)
+}

@@ -1,0 +1,208 @@
+//! Where the recent items begin that a rule leaves alone, and what replacing an older one saves.
+
+use super::action::{Items, KeepRecent, StubRule, StubSize};
+use super::estimate::EstimateLaw;
+use super::plan::StubTokens;
+use super::replace;
+use super::strategy::Unit;
+use super::stubs::is_replaced;
+use super::turns;
+use super::view::View;
+use crate::session::BlockKind;
+
+/// An item that may be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    pub block: u32,
+    pub size: StubTokens,
+    /// In the rule's own unit.
+    pub saved: u64,
+    /// UTF-16 units that leave the request.
+    pub saved_utf16: u64,
+}
+
+/// Whether the rule measures anything by the client's estimate.
+pub(super) fn needs_law(stub: &StubRule) -> bool {
+    stub.savings.unit == Unit::Estimate || stub.min_unit == Unit::Estimate
+}
+
+/// First block of what is recent: items from it on stay.
+pub(super) fn boundary(stub: &StubRule, view: &View<'_>, law: Option<&EstimateLaw>) -> u32 {
+    let keep = &stub.keep;
+    let mut boundary = match keep.turns {
+        Some(turns) if keep.turn == super::strategy::Turn::Assistant => view.turn_boundary(turns),
+        Some(turns) => turns::boundary(view, keep.turn, turns, view.revealed),
+        None => view.revealed,
+    };
+    if let Some(results) = keep.results {
+        let newest = results_boundary(stub, view, results);
+        // Arguments stand in front of the result that answers their call.
+        let own = if stub.items == Items::Inputs { call_of(view, newest) } else { None };
+        boundary = boundary.min(own.unwrap_or(newest));
+    }
+    if let Some(messages) = keep.messages {
+        boundary = boundary.min(messages_boundary(view, messages, law.is_some_and(|l| l.merged)));
+    }
+    let newest = view.revealed;
+    for size in &keep.sizes {
+        boundary = boundary.min(size_boundary(keep, view, law, *size, newest));
+    }
+    let others = boundary;
+    for size in &keep.beyond {
+        boundary = boundary.min(size_boundary(keep, view, law, *size, others));
+    }
+    boundary
+}
+
+/// First block that is not one of the oldest items that stay.
+pub(super) fn first_free(stub: &StubRule, view: &View<'_>) -> u32 {
+    let kept = stub.keep_first.saturating_sub(stub.hidden_items);
+    if kept == 0 {
+        return 0;
+    }
+    let mut live = view.results[view.results.partition_point(|b| *b < view.live_from)..]
+        .iter()
+        .filter(|b| view.is_live(**b))
+        .skip(usize::try_from(kept).unwrap_or(usize::MAX));
+    live.next().copied().unwrap_or(view.revealed)
+}
+
+/// With a quantum the boundary is at `floor((results + hidden) / quantum) × quantum − kept`, counted from the
+/// oldest; without, at the `kept`-th result from the end.
+fn results_boundary(stub: &StubRule, view: &View<'_>, kept: u64) -> u32 {
+    let first = view.results.partition_point(|b| *b < view.live_from);
+    let is_counted = |b: &u32| {
+        let tool = view.session.tools.get(view.session.blocks.tool[*b as usize] as usize);
+        view.is_live(*b)
+            && (stub.only.is_empty() || tool.is_some_and(|t| stub.only.iter().any(|p| t.matches(p))))
+    };
+    let live = || view.results[first..].iter().copied().filter(is_counted);
+    if stub.quantum <= 1 {
+        let Some(last_kept) = usize::try_from(kept).ok().and_then(|n| n.checked_sub(1)) else {
+            return view.revealed;
+        };
+        return live().rev().nth(last_kept).unwrap_or(view.live_from);
+    }
+    let counted = live().count() as u64 + stub.hidden_items;
+    let removed = (counted / stub.quantum * stub.quantum).saturating_sub(kept);
+    let shown = usize::try_from(removed.saturating_sub(stub.hidden_items)).unwrap_or(usize::MAX);
+    if shown == 0 { view.live_from } else { live().nth(shown).unwrap_or(view.revealed) }
+}
+
+/// The call that a result answers.
+fn call_of(view: &View<'_>, result: u32) -> Option<u32> {
+    let blocks = &view.session.blocks;
+    let call = blocks.call.get(result as usize).filter(|_| result < view.revealed)?;
+    (view.live_from..result)
+        .rev()
+        .find(|b| blocks.kind[*b as usize] == BlockKind::ToolUse && blocks.call[*b as usize] == *call)
+}
+
+fn messages_boundary(view: &View<'_>, kept: u64, merged: bool) -> u32 {
+    let mut from = view.revealed;
+    for _ in 0..kept {
+        while from > view.live_from && !view.is_live(from - 1) {
+            from -= 1;
+        }
+        if from <= view.live_from {
+            return view.live_from;
+        }
+        from = view.message_to(from - 1, merged).start;
+    }
+    from
+}
+
+/// Walks from the newest result before `end` until they come to more than a size; what is replaced already does
+/// not count.
+fn size_boundary(
+    keep: &KeepRecent,
+    view: &View<'_>,
+    law: Option<&EstimateLaw>,
+    (unit, budget): (Unit, u64),
+    end: u32,
+) -> u32 {
+    let first = view.results.partition_point(|b| *b < view.live_from);
+    let last = view.results.partition_point(|b| *b < end);
+    let mut sum = 0;
+    let mut newer = end;
+    let results = view.results[first..last.max(first)].iter().rev().copied();
+    for block in results.filter(|b| view.is_live(*b) && !is_replaced(view, *b)) {
+        sum += item_size(view, law, block, unit);
+        if sum > budget {
+            return if keep.drop_crossing { newer } else { block };
+        }
+        newer = block;
+    }
+    view.live_from
+}
+
+/// Size of an item as stored.
+pub(super) fn item_size(view: &View<'_>, law: Option<&EstimateLaw>, block: u32, unit: Unit) -> u64 {
+    let text = view.text_size(block);
+    match unit {
+        Unit::Utf16 if view.session.blocks.kind[block as usize] == BlockKind::ToolResult => {
+            view.result_utf16(block)
+        }
+        Unit::Utf16 => text.utf16,
+        Unit::Bytes => text.bytes,
+        Unit::Lines => view.text_lines(block),
+        Unit::Tokens => text.tokens,
+        Unit::Estimate => law.map_or(0, |law| view.text_tokens(law, &text)),
+        Unit::Count => 1,
+    }
+}
+
+/// What stands for an item and what that saves; `None` where it is too small or its stub no shorter.
+pub(super) fn stub_for(
+    stub: &StubRule,
+    view: &View<'_>,
+    law: Option<&EstimateLaw>,
+    block: u32,
+) -> Option<Candidate> {
+    if stub.min > 0 && item_size(view, law, block, stub.min_unit) < stub.min {
+        return None;
+    }
+    let tool = view.session.tools.get(view.session.blocks.tool[block as usize] as usize);
+    let own = stub.by_tool.iter().find(|(only, _)| tool.is_some_and(|t| only.iter().any(|p| t.matches(p))));
+    let size = own.map_or(&stub.stub, |(_, size)| size);
+    let utf16_before = item_size(view, law, block, Unit::Utf16);
+    let (size, utf16, after) = match size {
+        StubSize::Tokens(tokens) => {
+            let full = view.text_size(block).tokens;
+            let saved = full.checked_sub(*tokens).filter(|s| *s > 0)?;
+            return Some(Candidate {
+                block,
+                size: StubTokens::Tokens(*tokens),
+                saved,
+                saved_utf16: utf16_before,
+            });
+        }
+        StubSize::Law(law) => {
+            let utf16 = law.utf16(&replace::facts(view, block));
+            (StubTokens::Utf16(utf16), utf16, None)
+        }
+        StubSize::Ends(ends) => {
+            let cut = replace::cut(view, block, ends)?;
+            let size = StubTokens::Sized { tokens: u64::from(cut.tokens), utf16: u64::from(cut.utf16) };
+            (size, u64::from(cut.utf16), Some(cut))
+        }
+        StubSize::Nothing => (StubTokens::Nothing, 0, None),
+    };
+    let saved_utf16 = utf16_before.checked_sub(utf16).filter(|s| *s > 0 || stub.items == Items::Thinking)?;
+    let saved = if stub.savings.gross {
+        item_size(view, law, block, stub.savings.unit)
+    } else if stub.savings.unit == Unit::Utf16 {
+        saved_utf16
+    } else {
+        let new = after.unwrap_or_else(|| replace::stored(stub, view, block));
+        let left = match stub.savings.unit {
+            Unit::Bytes => u64::from(new.bytes),
+            Unit::Lines => u64::from(new.lines),
+            Unit::Tokens => u64::from(new.tokens),
+            Unit::Estimate => law.map_or(0, |law| view.text_tokens(law, &replace::text_of(&new))),
+            Unit::Utf16 | Unit::Count => 0,
+        };
+        item_size(view, law, block, stub.savings.unit).saturating_sub(left)
+    };
+    Some(Candidate { block, size, saved, saved_utf16 })
+}

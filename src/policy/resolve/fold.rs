@@ -1,0 +1,201 @@
+//! What a rule folds, with numbers in it.
+
+use super::{Bound, Resolved};
+use crate::policy::file::{
+    CrossingForm, InputForm, KeepRecentToml, MeasureUnit, MessagesToml, OnSummaryOverflow, RuleToml,
+    SelectToml, SummarizeToml,
+};
+use crate::policy::fold::{
+    Archive, Front, FrontUnit, Keep, Place, Reinject, SummarizeRule, Summarizer, SummaryInput, Tail,
+};
+use crate::policy::strategy::Action;
+use crate::provider::Models;
+
+/// A fold that keeps nothing and calls nobody.
+fn bare(keep: Keep) -> SummarizeRule {
+    SummarizeRule {
+        keep,
+        models: vec![Summarizer { model: None, window_tokens: u64::MAX }],
+        input: SummaryInput::PrefixFork,
+        calls: 1,
+        wrap_utf16: 0,
+        wrap_json_escapes: 0,
+        max_output_tokens: 0,
+        output_share: None,
+        output_tokens: None,
+        place: Place::Head,
+        reinject: Reinject::default(),
+        reject_if_larger: false,
+        drop_oldest_leaving: None,
+        archive: None,
+        progress: false,
+        min_fold_percent: 0,
+        must_reach: None,
+        keep_first: 0,
+        withhold_kept_thinking: false,
+    }
+}
+
+impl Bound<'_> {
+    /// Messages leave, and a marker of so many characters stands for them.
+    pub(super) fn drop_messages(&mut self, rule: &RuleToml, marker_chars: u64) -> Resolved<Action> {
+        let (keep, keep_first) = self.kept(rule)?;
+        let place = if keep_first > 0 { Place::InPlace } else { Place::Head };
+        let min_fold_percent = self.min_fold_percent(rule)?;
+        let withhold_kept_thinking = self.withholds(rule.withhold_thinking.as_ref())?;
+        Ok(Action::Summarize(SummarizeRule {
+            calls: 0,
+            wrap_utf16: marker_chars,
+            place,
+            keep_first,
+            min_fold_percent,
+            withhold_kept_thinking,
+            ..bare(keep)
+        }))
+    }
+
+    pub(super) fn summarize(&mut self, rule: &RuleToml, models: &Models) -> Resolved<Action> {
+        if let Some(native) = &rule.native_compact {
+            let max_output_tokens = self.count(&native.max_output_tokens)?;
+            return Ok(Action::Summarize(SummarizeRule { max_output_tokens, ..bare(Keep::Nothing) }));
+        }
+        let Some(toml) = &rule.summarize else { return Err("no action".to_owned()) };
+        let (keep, keep_first) = self.kept(rule)?;
+        let mut summarizers = vec![self.summarizer(&toml.model, models)?];
+        if let Some(fallback) = &toml.fallback_model {
+            let second = self.summarizer(fallback, models)?;
+            if second.model.as_ref().map(|m| &m.id) != summarizers[0].model.as_ref().map(|m| &m.id) {
+                summarizers.push(second);
+            }
+        }
+        let output = toml.output.as_ref();
+        Ok(Action::Summarize(SummarizeRule {
+            models: summarizers,
+            input: input(toml)?,
+            calls: toml.calls.as_ref().map_or(Ok(1), |v| self.count(v))?.max(1),
+            wrap_utf16: toml.wrap_chars,
+            wrap_json_escapes: toml.wrap_json_escapes,
+            max_output_tokens: self.count(&toml.max_output_tokens)?,
+            output_share: output.and_then(|o| o.share).map(|d| d.0),
+            output_tokens: output.and_then(|o| o.tokens.as_ref()).map(|v| self.count(v)).transpose()?,
+            place: toml.place,
+            reinject: Reinject {
+                last_user: toml.reinject.last_user,
+                user_messages_tokens: toml
+                    .reinject
+                    .user_messages
+                    .as_ref()
+                    .map_or(Ok(0), |v| self.count(v))?,
+                tokens: toml.reinject.tokens.as_ref().map_or(Ok(0), |v| self.count(v))?,
+            },
+            reject_if_larger: toml.reject_if_larger,
+            drop_oldest_leaving: (toml.on_overflow == OnSummaryOverflow::DropOldest)
+                .then_some(toml.min_messages),
+            archive: toml
+                .archive
+                .as_ref()
+                .map(|a| Archive { folder_utf16: a.folder_chars, note_utf16: a.note_chars }),
+            progress: toml.progress,
+            min_fold_percent: self.min_fold_percent(rule)?,
+            must_reach: match (&rule.cadence.target, rule.cadence.target_required) {
+                (Some(target), true) => Some(self.level(target)?),
+                _ => None,
+            },
+            keep_first,
+            withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
+            ..bare(keep)
+        }))
+    }
+
+    fn min_fold_percent(&self, rule: &RuleToml) -> Resolved<u64> {
+        rule.cadence.min_fold_percent.as_ref().map_or(Ok(0), |v| self.count(v))
+    }
+
+    /// What stays, and how many messages at the front do.
+    fn kept(&self, rule: &RuleToml) -> Resolved<(Keep, u64)> {
+        let Some(SelectToml::Messages(select)) = &rule.select else {
+            return Err("this action needs `select = { messages = … }`".to_owned());
+        };
+        let keep_first = select.keep_first.as_ref().map_or(Ok(0), |v| self.count(v))?;
+        let measures = select.until.is_some() || select.keep_recent.is_some();
+        if measures && rule.scope.estimate.is_none() && self.config.preset.file.estimate.is_none() {
+            return Err(
+                "messages are measured by the table `estimate`, which the file does not have".to_owned()
+            );
+        }
+        if let Some(until) = &select.until {
+            if select.keep_recent_tokens.is_some() || select.keep_unanswered {
+                return Err("`until` goes with `keep_recent` or with nothing".to_owned());
+            }
+            let tail =
+                select.keep_recent.as_ref().map(|recent| self.tail(rule, select, recent)).transpose()?;
+            let unit = match rule.when.first().map(|m| m.unit) {
+                Some(MeasureUnit::Count) => FrontUnit::Messages,
+                Some(MeasureUnit::Events) => FrontUnit::Events,
+                _ => FrontUnit::Estimate,
+            };
+            let needs_a_place = rule.drop.is_some();
+            let snap = Tail { snap: select.snap, toward: select.toward, needs_a_place, ..Tail::default() };
+            return Ok((Keep::Until(Front { until: self.until(until)?, unit, snap }, tail), keep_first));
+        }
+        let keep = match (&select.keep_recent_tokens, &select.keep_recent, select.keep_unanswered) {
+            (Some(tokens), None, false) => Keep::RecentTokens(self.count(tokens)?),
+            (None, Some(recent), false) => Keep::Tail(self.tail(rule, select, recent)?),
+            (None, None, true) => Keep::UnansweredUser,
+            (None, None, false) => Keep::Nothing,
+            _ => {
+                return Err(
+                    "`keep_recent`, `keep_recent_tokens` and `keep_unanswered` exclude each other".to_owned()
+                );
+            }
+        };
+        Ok((keep, keep_first))
+    }
+
+    fn tail(&self, rule: &RuleToml, select: &MessagesToml, recent: &KeepRecentToml) -> Resolved<Tail> {
+        if recent.results.is_some()
+            || recent.bytes.is_some()
+            || recent.utf16.is_some()
+            || recent.requests.is_some()
+        {
+            return Err(
+                "messages are kept by turns, messages, estimated tokens or a share of them".to_owned()
+            );
+        }
+        let count = |v: &Option<_>| v.as_ref().map(|v| self.count(v)).transpose();
+        let file_turn = rule.scope.turn.or(self.config.preset.file.turn);
+        let estimate = match (count(&recent.estimate)?, count(&recent.tokens)?) {
+            (Some(_), Some(_)) => return Err("`estimate` and `tokens` of messages are the same".to_owned()),
+            (a, b) => a.or(b),
+        };
+        Ok(Tail {
+            estimate,
+            share: recent.share.map(|d| d.0),
+            messages: count(&recent.messages)?,
+            turns: recent.turns.as_ref().map(|v| v.resolve(self)).transpose()?,
+            turn: recent.turn.or(file_turn).unwrap_or_default(),
+            drop_crossing: recent.crossing == CrossingForm::Drop,
+            at_least_turns: select.at_least_turns.as_ref().map_or(Ok(0), |v| v.resolve(self))?,
+            needs_turns: count(&select.needs_turns)?.unwrap_or(0),
+            snap: select.snap,
+            toward: select.toward,
+            needs_a_place: rule.drop.is_some(),
+        })
+    }
+}
+
+fn input(toml: &SummarizeToml) -> Resolved<SummaryInput> {
+    match (toml.input, &toml.transcript) {
+        (None | Some(InputForm::Transcript), Some(law)) => Ok(SummaryInput::Transcript {
+            law: law.clone(),
+            system_utf16: toml.system_chars,
+            prompt_utf16: toml.prompt_chars,
+        }),
+        (Some(InputForm::Messages), None) => Ok(SummaryInput::Messages { prompt_utf16: toml.prompt_chars }),
+        (Some(InputForm::Fork), None) => Ok(SummaryInput::Fork { prompt_utf16: toml.prompt_chars }),
+        (None | Some(InputForm::Transcript), None) => {
+            Err("`summarize` needs a table `transcript`, or `input = \"messages\"` or `\"fork\"`".to_owned())
+        }
+        (Some(_), Some(_)) => Err("`transcript` belongs to `input = \"transcript\"`".to_owned()),
+    }
+}

@@ -1,0 +1,74 @@
+//! Inspect logs, plain and packed. Expectations were worked out by hand from the fixtures.
+
+use ctxsim::ingest::input;
+
+use crate::ingest_sketch::{fixture, read_bytes, read_path, sketch};
+
+#[test]
+fn model_events_are_requests_and_each_prompt_is_a_session() {
+    let transcripts = read_path("inspect/log.json");
+    let found: Vec<(&str, Vec<String>)> = transcripts.iter().map(|t| (&*t.session_id, sketch(t))).collect();
+    let expected: [(&str, &[&str]); 3] = [
+        (
+            "sample1",
+            &[
+                "1 input look at this | image None 4",
+                // Input and output are less than the total, so the cached tokens are not among them.
+                r#"1 msg_1 10+0+90+0>7 thinking "hm" 4 | I run. | call k1 bash {"cmd":"ls"}"#,
+                "2 input error k1 [partial output]",
+                "2 msg_2 5+90+20+0>3 partial output",
+            ],
+        ),
+        // Here they add up to it.
+        ("sample1-2", &["4 input grade it", "4 msg_4 36+64+0+0>2 C"]),
+        ("task-2-3", &["7 input q", "8 task-2-3-8 no usage a"]),
+    ];
+    let expected = expected.map(|(id, lines)| (id, lines.iter().map(|l| (*l).to_owned()).collect()));
+    assert_eq!(found, expected);
+    assert_eq!(transcripts[0].system.as_deref(), Some("You are an agent."));
+    assert_eq!((transcripts[0].format, &*transcripts[0].agent_version), ("inspect", "0.3.1"));
+    assert!(transcripts.iter().all(|t| t.notices.is_empty()));
+}
+
+#[test]
+fn an_archive_holds_the_same() {
+    let sketches = |name: &str| -> Vec<(String, usize)> {
+        let mut sessions: Vec<(String, usize)> =
+            read_path(name).iter().map(|t| (t.session_id.clone(), sketch(t).len())).collect();
+        sessions.sort();
+        sessions
+    };
+    assert_eq!(sketches("inspect/log.eval"), sketches("inspect/log.json"));
+}
+
+#[test]
+fn an_archive_that_is_cut_off_or_of_something_else_is_an_error() {
+    let bytes = std::fs::read(fixture("inspect/log.eval")).unwrap();
+    for cut in (4..bytes.len() - 1).step_by(37) {
+        let unpacked = input::unpack(&bytes[..cut]);
+        assert!(unpacked.is_err(), "cut at {cut}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("empty.eval");
+    // An archive of nothing: its end alone, behind a local header that nothing points to.
+    std::fs::write(&path, b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0").unwrap();
+    let read = ctxsim::ingest::read(input::open(&path).unwrap(), &path, &Default::default());
+    let message = read.unwrap_err().to_string();
+    assert!(message.contains("known are") && message.contains("inspect"), "{message}");
+}
+
+#[test]
+fn usage_that_cannot_be_is_named_and_not_counted() {
+    for usage in [
+        r#"{"input_tokens":-1,"output_tokens":1,"total_tokens":0}"#,
+        r#"{"input_tokens":5,"output_tokens":1,"total_tokens":6,"input_tokens_cache_read":7}"#,
+        r#"{"input_tokens":NaN}"#,
+    ] {
+        let text = format!(
+            r#"{{"version":2,"eval":{{}},"samples":[{{"id":1,"epoch":1,"events":[{{"event":"model","model":"m","input":[{{"role":"user","content":"p"}}],"output":{{"choices":[{{"message":{{"content":"x"}},"stop_reason":"stop"}}],"usage":{usage}}}}}]}}]}}"#
+        );
+        let transcript = &read_bytes(text.as_bytes()).unwrap()[0];
+        assert_eq!((transcript.totals().responses, transcript.totals().without_usage), (1, 1), "{usage}");
+        assert_eq!(transcript.notices.len(), 1, "{usage}");
+    }
+}

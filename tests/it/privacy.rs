@@ -1,0 +1,336 @@
+//! A trace tells nothing of what was said, and of nobody who said it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use ctxsim::ingest::{self, FORMATS};
+use ctxsim::session::roles::Role;
+use rand::RngExt;
+use serde_json::Value;
+
+use crate::ingest_sketch::fixture;
+use crate::support::{run, stderr, stdout};
+
+/// Recordings of every format that is not a trace already.
+const RECORDINGS: &[&str] = &[
+    "blocks.jsonl",
+    "compaction.jsonl",
+    "injected.jsonl",
+    "cleared.jsonl",
+    "sub-agents.jsonl",
+    "resumed.jsonl",
+    "rewound.jsonl",
+    "codex/newer.jsonl",
+    "codex/compacted.jsonl",
+    "codex/sub-agent.jsonl",
+    "gemini-cli/chat.json",
+    "gemini-cli/log.jsonl",
+    "opencode/session.json",
+    "opencode/compaction.json",
+    "pi/version-1.jsonl",
+    "pi/version-3.jsonl",
+    "pi/compaction.jsonl",
+    "swe-agent/mini.traj.json",
+    "swe-agent/task.traj",
+    "arcturn/session.jsonl",
+    "arcturn/edited.jsonl",
+    "octo/session.jsonl",
+    "copilot-cli/events.jsonl",
+    "cline/task-1/api_conversation_history.json",
+    "cline/roo-2/api_conversation_history.json",
+    "crush/crush.db",
+    "goose/session.jsonl",
+    "goose/sessions.db",
+    "aider/a.aider.chat.history.md",
+    "hash-trace/mooncake.jsonl",
+    "hash-trace/kv-cache-tester.json",
+    "atif/trajectory.json",
+    "http/chat.jsonl",
+    "http/claude-trace.jsonl",
+    "http/go-vcr.yaml",
+    "http/responses.json",
+    "inspect/log.json",
+    "inspect/log.eval",
+    "openhands/events.json",
+    "openhands/output.jsonl",
+    "otel/gen-ai.json",
+    "otel/openinference.jsonl",
+];
+
+/// Recordings whose own names of fields or kinds are texts that a canary would break; what they become is in the
+/// first test.
+const WITHOUT_CANARIES: &[&str] = &[
+    "http/chat.jsonl",
+    "http/claude-trace.jsonl",
+    "http/responses.json",
+    "otel/gen-ai.json",
+    "otel/openinference.jsonl",
+    "openhands/events.json",
+    "openhands/output.jsonl",
+];
+
+/// Texts of all traces of `files`, with the names of their files.
+fn traces(dir: &Path, files: &[&Path], arguments: &[&str]) -> Vec<String> {
+    let out = dir.join(format!("traces-{}", arguments.len()));
+    let mut args = vec!["trace".to_owned(), "-o".to_owned(), out.display().to_string()];
+    args.extend(files.iter().map(|f| f.display().to_string()));
+    args.extend(arguments.iter().map(|a| (*a).to_owned()));
+    let output = run(dir, &args);
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 5)), "{code:?} {}{}", stdout(&output), stderr(&output));
+    let entries = fs::read_dir(out).expect("written").map(|entry| entry.expect("readable"));
+    let text = |entry: fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        format!("{name}\n{}", fs::read_to_string(entry.path()).expect("UTF-8"))
+    };
+    entries.map(text).collect()
+}
+
+/// Words that a schema allows.
+fn enum_values(schema: &Value, words: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if matches!(name.as_str(), "enum" | "const" | "required") {
+                    let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+                    words.extend(values.iter().filter_map(Value::as_str).map(str::to_owned));
+                }
+                enum_values(value, words);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| enum_values(item, words)),
+        _ => {}
+    }
+}
+
+/// Every text in a value, with the names of the fields that lead to it.
+fn strings(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) => found.push((path.to_owned(), text.clone())),
+        Value::Array(items) => items.iter().for_each(|item| strings(item, path, found)),
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, item)| strings(item, &format!("{path}/{name}"), found));
+        }
+        _ => {}
+    }
+}
+
+fn is_hash(text: &str) -> bool {
+    text.len() >= 16 && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
+}
+
+fn is_number_or_version(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || b == b'.') || text.is_empty()
+}
+
+#[test]
+fn every_text_in_a_trace_is_of_a_kind_that_the_schema_knows() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let schema: Value = serde_json::from_slice(&run(dir.path(), ["schema", "trace"]).stdout).expect("JSON");
+    let mut words = BTreeSet::new();
+    enum_values(&schema, &mut words);
+    words.extend(FORMATS.iter().map(|f| f.name.to_owned()));
+    words.extend(Role::ALL.iter().map(|(_, word)| (*word).to_owned()));
+    let files: Vec<_> = RECORDINGS.iter().map(|name| fixture(name)).collect();
+    let files: Vec<&Path> = files.iter().map(|f| &**f).collect();
+    let mut seen = 0;
+    for arguments in [&[][..], &["--anonymise"]] {
+        for trace in traces(dir.path(), &files, arguments) {
+            if !trace.lines().next().is_some_and(|name| name.ends_with(".trace.jsonl")) {
+                continue;
+            }
+            for line in trace.lines().skip(1) {
+                let mut found = Vec::new();
+                strings(&serde_json::from_str(line).expect("JSON"), "", &mut found);
+                seen += found.len();
+                for (path, text) in found {
+                    // A tool's or a model's name is one; hashed if that was asked for.
+                    let is_tool = path.ends_with("/tools/name") && arguments.is_empty();
+                    let is_model = path.ends_with("/model");
+                    let is_known = words.contains(&text) || is_hash(&text) || is_number_or_version(&text);
+                    assert!(is_tool || is_model || is_known, "{path}: {text:?} {arguments:?}");
+                }
+            }
+        }
+    }
+    assert!(seen > 500, "{seen} texts");
+}
+
+/// Fields whose text is part of a format, or is allowed in a trace: names of kinds, tools and models, versions,
+/// and times.
+const OF_FORMAT: &[&str] = &[
+    "type",
+    "kind",
+    "role",
+    "subtype",
+    "status",
+    "stop_reason",
+    "stopReason",
+    "model",
+    "modelID",
+    "modelId",
+    "model_id",
+    "model_name",
+    "newModel",
+    "name",
+    "namespace",
+    "toolName",
+    "tool",
+    "tool_name",
+    "version",
+    "cli_version",
+    "copilotVersion",
+    "agent_version",
+    "mini_version",
+    "trajectory_format",
+    "timestamp",
+    "startTime",
+    "lastUpdated",
+    "created_at",
+    "createdAt",
+    "say",
+    "ask",
+    "mime",
+    "mimeType",
+    "media_type",
+    "phase",
+    "reason",
+    "api",
+    "provider",
+    "hash_id_scope",
+    "output_types",
+    "input_types",
+    "stop",
+    "trigger",
+    "schema_version",
+    "function_name",
+    "function",
+    "event",
+    "completed",
+    "source",
+];
+
+/// Fields of counts; where they are texts they stay numbers.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'e'))
+}
+
+/// Puts a canary into every text, and into every name of an argument; the same text gets the same one, so that
+/// what belongs together still does. Gives the canaries.
+struct Canaries {
+    of: std::collections::BTreeMap<String, String>,
+    rng: Box<dyn rand::Rng>,
+}
+
+impl Canaries {
+    fn new() -> Canaries {
+        Canaries {
+            of: std::collections::BTreeMap::new(),
+            rng: Box::new(ctxsim::seed::stream(1, "canaries", &[])),
+        }
+    }
+
+    fn canary(&mut self, text: &str) -> String {
+        if let Some(canary) = self.of.get(text) {
+            return canary.clone();
+        }
+        let canary: String = (0..12).map(|_| char::from(self.rng.random_range(b'a'..=b'z'))).collect();
+        self.of.insert(text.to_owned(), canary.clone());
+        canary
+    }
+
+    fn plant(&mut self, value: &mut Value, field: &str, in_arguments: bool) {
+        match value {
+            // Documents in a text, as calls have them.
+            Value::String(text) if text.starts_with('{') && serde_json::from_str::<Value>(text).is_ok() => {
+                let mut inner: Value = serde_json::from_str(text).expect("just parsed");
+                self.plant(&mut inner, field, in_arguments || is_arguments(field));
+                *text = inner.to_string();
+            }
+            Value::String(text) => {
+                // What tells a format, or who wrote something, stays in front.
+                let is_part = OF_FORMAT.contains(&field) && !in_arguments;
+                let marks = ["<task>", "<user_message>", "<environment_details>", "ses", "msg", "data:"];
+                let mark = marks.into_iter().find(|mark| text.starts_with(mark)).unwrap_or_default();
+                if !is_part && !text.is_empty() && !is_number(text) {
+                    *text = format!("{mark}{}", self.canary(text));
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|i| self.plant(i, field, in_arguments)),
+            Value::Object(fields) => {
+                let inside = in_arguments || is_arguments(field);
+                let old = std::mem::take(fields);
+                for (name, mut item) in old {
+                    self.plant(&mut item, &name, inside);
+                    fields.insert(if inside { self.canary(&name) } else { name }, item);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_arguments(field: &str) -> bool {
+    matches!(field, "input" | "arguments" | "args")
+}
+
+#[test]
+fn a_canary_in_every_text_of_a_recording_is_in_no_trace() {
+    let mut planted = 0;
+    let is_json = |name: &&&str| ["json", "jsonl", "traj"].iter().any(|end| name.ends_with(end));
+    let names = RECORDINGS.iter().filter(|name| !WITHOUT_CANARIES.contains(name));
+    for name in names.filter(is_json) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut canaries = Canaries::new();
+        let text = fs::read_to_string(fixture(name)).expect("a fixture").replace("NaN", "null");
+        let mut changed = String::new();
+        for value in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
+            let Ok(mut value) = value else { break };
+            canaries.plant(&mut value, "", false);
+            changed.push_str(&value.to_string());
+            changed.push('\n');
+        }
+        let folder = dir.path().join(canaries.canary("the project's folder"));
+        fs::create_dir(&folder).expect("writable");
+        let file = folder.join(format!("{}.jsonl", canaries.canary("the recording's name")));
+        fs::write(&file, &changed).expect("writable");
+        let options = ingest::ReadOptions::default();
+        let read = ingest::read(ingest::input::open(&file).expect("there"), &file, &options);
+        let before = ingest::read(text.as_bytes(), &file, &options).expect(name);
+        // References into the text may point nowhere now, and what they hold together falls apart.
+        assert!(read.expect(name).len() >= before.len(), "{name}: the canaries broke it");
+        assert!(canaries.of.len() > 1, "{name}");
+        planted += canaries.of.len();
+        for arguments in [&[][..], &["--anonymise"]] {
+            for trace in traces(dir.path(), &[&file], arguments) {
+                for (text, canary) in &canaries.of {
+                    assert!(
+                        !trace.contains(canary.as_str()),
+                        "{name} {arguments:?}: {text:?} is in the trace"
+                    );
+                }
+            }
+        }
+    }
+    assert!(planted > 300, "{planted} canaries");
+}
+
+#[test]
+fn anonymised_tools_are_hashes_of_a_key_that_is_drawn_anew() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = fixture("blocks.jsonl");
+    let names = |traces: Vec<String>| -> Vec<String> {
+        let trace = traces.iter().find(|text| text.contains("ctxsim_trace")).expect("a trace");
+        let header: Value = serde_json::from_str(trace.lines().nth(1).expect("a header")).expect("JSON");
+        let tools = header["ctxsim_trace"]["tools"].as_array().expect("tools").clone();
+        tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let plain = names(traces(dir.path(), &[&file], &[]));
+    let once = names(traces(dir.path(), &[&file], &["--anonymise"]));
+    let again = names(traces(dir.path(), &[&file], &["--anonymise", "--force"]));
+    assert!(!plain.is_empty() && plain.iter().all(|name| !is_hash(name)), "{plain:?}");
+    assert!(once.iter().all(|name| is_hash(name)), "{once:?}");
+    assert_eq!(once.len(), plain.len());
+    assert_ne!(once, again);
+}
