@@ -5,7 +5,6 @@
 //! at the end the cells of copies are dropped, and the few sessions that are a part of their recording are read and run
 //! again.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,7 +19,7 @@ use super::load::{self, Corpus, LoadOptions, Part, Reading, Wanted};
 use super::output::Terminal;
 use super::progress::Progress;
 use super::resume::Earlier;
-use super::study::{self, Study};
+use super::study::{self, Study, Warned};
 
 /// Files that are read before their sessions are run: enough to keep many cores busy.
 const FILES_IN_FLIGHT: usize = 64;
@@ -40,7 +39,7 @@ struct Stream<'a> {
     cells: Vec<Cell>,
     /// Of each cell the place of its part.
     owners: Vec<u32>,
-    substitutes: BTreeSet<(String, String)>,
+    warned: Warned,
     complete: bool,
 }
 
@@ -65,7 +64,7 @@ pub fn run(
         parts: Vec::new(),
         cells: Vec::new(),
         owners: Vec::new(),
-        substitutes: BTreeSet::new(),
+        warned: Warned::default(),
         complete: true,
     };
     // How many cells there are shows as files are read; until then a file counts as a session.
@@ -125,7 +124,7 @@ impl Stream<'_> {
         let study = self.study;
         let of: Vec<Arc<Session>> = sessions.iter().map(|(_, session)| Arc::clone(session)).collect();
         let plan = study::plan(study.replay, &study.replay.model_ids, &of)?;
-        study::warn_of_substitutes(&plan, &mut self.substitutes, self.terminal);
+        study::warn(&plan, &mut self.warned, self.terminal);
         let (cells, owners) = (&mut self.cells, &mut self.owners);
         let sink = |block: Vec<CellResult>| {
             for result in block {

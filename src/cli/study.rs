@@ -163,7 +163,7 @@ pub fn run(
     let (kept, fresh): (Vec<_>, Vec<_>) =
         corpus.sessions.iter().cloned().partition(|session| usable(&session.id).is_some());
     let plan = plan(study.replay, &study.replay.model_ids, &fresh)?;
-    warn_of_substitutes(&plan, &mut BTreeSet::new(), terminal);
+    warn(&plan, &mut Warned::default(), terminal);
     let records = if detail == Detail::Full { earlier.records()? } else { Records::new() };
     let kept = kept.iter().rev().filter_map(|session| usable(&session.id)).collect();
     let mut sink = Sink { files, watch, cells: Vec::new(), study, kept, records };
@@ -259,7 +259,6 @@ pub fn plan(replay: &Replay, model_ids: &[String], from: &[Arc<Session>]) -> Res
         let of_models = models.iter().map(|model| config.strategy(model, &replay.models));
         strategies.push(of_models.collect::<Result<_, _>>()?);
     }
-    super::check::warn(&strategies, &models, sessions.iter().map(|s| &*s.session), terminal);
     Ok(Plan { sessions, models, strategies, options: replay.options.clone() })
 }
 
@@ -277,15 +276,28 @@ fn own_choice(
     Ok(ModelChoice { model: index, substituted: substituted.then(|| session.model.clone()) })
 }
 
-/// Says which models stand in for unknown ones, those in `said` left out.
-pub fn warn_of_substitutes(plan: &Plan, said: &mut BTreeSet<(String, String)>, terminal: &Terminal) {
+/// What the user was warned of already.
+#[derive(Debug, Default)]
+pub struct Warned {
+    substitutes: BTreeSet<(String, String)>,
+    /// Configurations were looked at, on the sessions that came first.
+    configurations: bool,
+}
+
+/// Says what is odd about a plan: models that stand in for unknown ones, and configurations that cannot do
+/// what they say.
+pub fn warn(plan: &Plan, warned: &mut Warned, terminal: &Terminal) {
     let choices = plan.sessions.iter().flat_map(|s| &s.models);
     let pairs = choices.filter_map(|c| Some((c.substituted.clone()?, plan.models[c.model].id.clone())));
     for (id, model) in pairs.collect::<BTreeSet<_>>() {
-        if said.insert((id.clone(), model.clone())) {
+        if warned.substitutes.insert((id.clone(), model.clone())) {
             let text = format!("unknown model `{id}` is simulated as {model}; choose another one with -m");
             terminal.warn(&text);
         }
+    }
+    if !std::mem::replace(&mut warned.configurations, true) {
+        let sessions = plan.sessions.iter().map(|s| &*s.session);
+        super::check::warn(&plan.strategies, &plan.models, sessions, terminal);
     }
 }
 

@@ -1,6 +1,5 @@
 //! `ctxsim tune`.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
@@ -99,7 +98,7 @@ pub fn run(args: &TuneArgs, terminal: &Terminal) -> Outcome {
     let own = study::plan(&replay, &[], &corpus.sessions)?;
     let found = tune::reproduce(&own, &replay.models, study.jobs, &control)?;
     let plan = study::plan(&replay, &replay.model_ids, &corpus.sessions)?;
-    study::warn_of_substitutes(&plan, &mut BTreeSet::new(), terminal);
+    study::warn(&plan, &mut study::Warned::default(), terminal);
     let ids: Vec<String> = plan.sessions.iter().map(|p| p.session.id.clone()).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     // Every trial may run on every session; a search that ends sooner ends the bar sooner.

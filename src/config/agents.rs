@@ -170,6 +170,8 @@ fn json_value(value: &ParamValue) -> Value {
     match value {
         ParamValue::Bool(b) => (*b).into(),
         ParamValue::Int(n) => (*n).into(),
+        // A decimal as it was typed; its digits are JSON.
+        ParamValue::Decimal(d) => serde_json::from_str(&d.to_string()).unwrap_or(Value::Null),
         ParamValue::Text(text) => text.as_str().into(),
         ParamValue::List(words) => words.clone().into(),
     }

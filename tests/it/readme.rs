@@ -26,9 +26,10 @@ fn readme() -> String {
 /// A copy of what a clone has, with a recording where an agent keeps its own, and the README's files.
 fn clone_for(text: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    for folder in ["scenarios", "fixtures/traces"] {
+    for folder in ["scenarios", "scenarios/ci", "fixtures/traces"] {
         fs::create_dir_all(dir.path().join(folder)).unwrap();
-        for entry in fs::read_dir(root().join(folder)).unwrap().map(Result::unwrap) {
+        let entries = fs::read_dir(root().join(folder)).unwrap().map(Result::unwrap);
+        for entry in entries.filter(|entry| entry.path().is_file()) {
             fs::copy(entry.path(), dir.path().join(folder).join(entry.file_name())).unwrap();
         }
     }
