@@ -144,8 +144,10 @@ fn aim(profile: &mut Profile, policy: &str) -> Result<(), Failure> {
     let sizes: BTreeSet<i64> =
         config.preset.params.iter().filter_map(size).flat_map(|n| n - 1..=n + 1).collect();
     if sizes.is_empty() {
-        let message =
-            format!("--against {policy}: no parameter of it is a size, so there is nothing to aim at");
+        let message = format!(
+            "--against {policy}: no parameter of it is a size, so there is nothing to aim at; for counts and shares of the \
+             window there are --profile adversarial-tiny-results and adversarial-window"
+        );
         return Err(Failure::new(exit::USAGE, message));
     }
     let list: Vec<String> = sizes.iter().map(i64::to_string).collect();
