@@ -73,6 +73,7 @@ fn every_command_of_the_readme_runs() {
             || line.starts_with("ctxsim plot")
             || line.starts_with("ctxsim trace")
             || line.starts_with("ctxsim join")
+            || line.starts_with("ctxsim generate --profile")
             || line.ends_with("--update");
         assert!(to_file || !stdout(&output).is_empty(), "{line} says nothing");
         ran += 1;
