@@ -20,6 +20,14 @@ pub fn derive(root: u64, purpose: &str, ids: &[u64]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&label)
 }
 
+/// The generator behind every draw.
+pub type Stream = Xoshiro256PlusPlus;
+
+/// Sixty-four random bits.
+pub fn bits(rng: &mut Stream) -> u64 {
+    rng.next_u64()
+}
+
 /// A whole number from 0 up to and without `bound` (0 where that is 0), the same on every machine. The draw is the
 /// upper half of a product of 128 bits: values differ in probability by less than `bound` in 2^64.
 pub fn below(rng: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {

@@ -44,6 +44,23 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
 }
 
+/// Greatest distance between the distribution functions of two lists of ascending values (Kolmogorov and Smirnov);
+/// `None` where one is empty.
+#[expect(clippy::cast_precision_loss, reason = "a place in a list that fits in memory")]
+pub fn ks_distance(a: &[f64], b: &[f64]) -> Option<f64> {
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    let (mut i, mut j, mut greatest) = (0, 0, 0.0_f64);
+    while i < a.len() && j < b.len() {
+        let next = a[i].min(b[j]);
+        i += a[i..].iter().take_while(|x| **x <= next).count();
+        j += b[j..].iter().take_while(|x| **x <= next).count();
+        greatest = greatest.max((i as f64 / a.len() as f64 - j as f64 / b.len() as f64).abs());
+    }
+    Some(greatest)
+}
+
 /// Wilson's interval of a proportion of `n` trials: sensible for few of them, and at 0 and 1.
 #[expect(clippy::cast_precision_loss, reason = "numbers of sessions are far below 2^53")]
 pub fn wilson(successes: f64, n: usize) -> Option<Interval> {
@@ -296,6 +313,15 @@ mod tests {
         assert_eq!(quantile(&values, 0.75), Some(3.0));
         assert_eq!(quantile(&values, 1.0), Some(4.0));
         assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn distances_between_distributions_allow_for_ties() {
+        assert_eq!(ks_distance(&[1.0, 2.0], &[1.0, 2.0]), Some(0.0));
+        assert_eq!(ks_distance(&[1.0, 2.0], &[3.0]), Some(1.0));
+        assert_eq!(ks_distance(&[1.0, 1.0, 1.0, 2.0], &[1.0, 2.0]), Some(0.25));
+        assert_eq!(ks_distance(&[0.0, 5.0], &[1.0, 2.0, 3.0, 4.0]), Some(0.5));
+        assert_eq!(ks_distance(&[], &[1.0]), None);
     }
 
     #[test]

@@ -69,6 +69,9 @@ for totals. `ctxsim metrics` lists the metrics. Rules typed here replace those o
 Without rules: hit_rate drop <= 0.3pp, cost_usd rise <= 1%, and no rise of binding_rejections, overflows and \
 violations. A missing cell, or a run that now stops early, always fails.")]
     Gate(GateArgs),
+    /// Make synthetic sessions from a profile, or fit a profile to recordings
+    #[command(after_help = super::generate::EXAMPLES)]
+    Generate(Box<super::generate::GenerateArgs>),
     /// Join the results of all shards of a run
     #[command(after_help = "Examples:
   ctxsim join shard-1 shard-2 shard-3 -o joined

@@ -6,6 +6,8 @@ mod check;
 mod exit;
 mod explain;
 mod gate;
+mod generate;
+mod generate_fit;
 mod inspect;
 mod join;
 mod kept;
@@ -69,6 +71,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Sweep(args) => sweep::run(&args, &terminal),
         Command::Tune(args) => tune::run(&args, &terminal),
         Command::Gate(args) => gate::run(&args, &terminal),
+        Command::Generate(args) => generate::run(&args, &terminal),
         Command::Join(args) => join::run(&args, &terminal),
         Command::Audit(args) => audit::run(&args, &terminal),
         Command::Trace(args) => trace::run(&args, &terminal),

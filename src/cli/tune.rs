@@ -58,7 +58,7 @@ pub struct TuneArgs {
 }
 
 /// A share in millionths.
-fn share(text: &str) -> Result<u64, String> {
+pub(super) fn share(text: &str) -> Result<u64, String> {
     let millionths = parse_decimal(text, 6).ok().and_then(|n| u64::try_from(n).ok());
     millionths
         .filter(|n| *n < 1_000_000)

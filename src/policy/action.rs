@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::fold::SummarizeRule;
 use super::laws::{PathLaw, StubLaw};
 use super::strategy::{Turn, Unit};
+use crate::session::Tool;
 
 /// What a rule does.
 #[derive(Debug, Clone)]
@@ -159,6 +160,15 @@ pub struct StubRule {
     pub view: EditView,
     /// Stop replaying the thinking of assistant messages after the first item touched.
     pub withhold_thinking: bool,
+}
+
+impl StubRule {
+    /// What stands for an item of this tool.
+    pub fn size_for(&self, tool: Option<&Tool>) -> &StubSize {
+        let own =
+            self.by_tool.iter().find(|(only, _)| tool.is_some_and(|t| only.iter().any(|p| t.matches(p))));
+        own.map_or(&self.stub, |(_, size)| size)
+    }
 }
 
 /// What is newer than any of these stays.

@@ -180,9 +180,7 @@ pub(super) fn stub_for(
     if stub.min > 0 && item_size(view, law, block, stub.min_unit) < stub.min {
         return None;
     }
-    let tool = view.session.tools.get(view.session.blocks.tool[block as usize] as usize);
-    let own = stub.by_tool.iter().find(|(only, _)| tool.is_some_and(|t| only.iter().any(|p| t.matches(p))));
-    let size = own.map_or(&stub.stub, |(_, size)| size);
+    let size = stub.size_for(view.tool(block));
     let utf16_before = item_size(view, law, block, Unit::Utf16);
     let (size, utf16, after) = match size {
         StubSize::Tokens(tokens) => {

@@ -4,7 +4,7 @@
 use crate::policy::estimate::{Anchor, EstimateLaw, MessageSize, TextLaw, TextSize};
 use crate::policy::laws::safe_name;
 use crate::session::compile::json_utf16;
-use crate::session::{BlockKind, Flags, Session};
+use crate::session::{BlockKind, Flags, Session, Tool};
 
 /// What has happened to a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -378,6 +378,11 @@ impl View<'_> {
                 _ => size.text(json),
             }
         })
+    }
+
+    /// Tool of a call or a result.
+    pub fn tool(&self, block: u32) -> Option<&Tool> {
+        self.session.tools.get(self.session.blocks.tool[block as usize] as usize)
     }
 
     /// Length of the name of a call's or result's tool.

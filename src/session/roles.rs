@@ -52,6 +52,15 @@ impl Role {
     }
 }
 
+impl Role {
+    /// Role of a tool whose format is not known: by the names common to all, else by those of any format.
+    pub fn of_any(name: &str) -> Role {
+        let formats = ALIASES.iter().map(|(format, _)| *format).filter(|format| !format.is_empty());
+        let roles = std::iter::once("").chain(formats).map(|format| Role::of(format, name));
+        roles.into_iter().find(|role| *role != Role::Other).unwrap_or(Role::Other)
+    }
+}
+
 type Names = &'static [(Role, &'static [&'static str])];
 
 /// Tools of Claude Code, whoever recorded it.
@@ -230,6 +239,10 @@ mod tests {
         assert_eq!(Role::of("openhands", "str_replace_editor"), Role::Edit);
         assert_eq!(Role::of("claude-trace", "KillShell"), Role::Shell);
         assert_eq!(Role::of("claude-code", "Skill"), Role::Other);
+        assert_eq!(
+            [Role::of_any("WebFetch"), Role::of_any("read"), Role::of_any("x")],
+            [Role::Web, Role::Read, Role::Other]
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn readme() -> String {
 /// A copy of what a clone has, with a recording where an agent keeps its own, and the README's files.
 fn clone_for(text: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    for folder in ["scenarios", "scenarios/ci", "fixtures/traces"] {
+    for folder in ["scenarios", "scenarios/ci", "fixtures/traces", "fixtures/validate"] {
         fs::create_dir_all(dir.path().join(folder)).unwrap();
         let entries = fs::read_dir(root().join(folder)).unwrap().map(Result::unwrap);
         for entry in entries.filter(|entry| entry.path().is_file()) {
@@ -73,6 +73,7 @@ fn every_command_of_the_readme_runs() {
             || line.starts_with("ctxsim plot")
             || line.starts_with("ctxsim trace")
             || line.starts_with("ctxsim join")
+            || line.starts_with("ctxsim generate --profile")
             || line.ends_with("--update");
         assert!(to_file || !stdout(&output).is_empty(), "{line} says nothing");
         ran += 1;

@@ -183,6 +183,8 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
             "src/stats.rs",
             "src/tune/",
             "src/report/",
+            // Draws and fits; a session holds whole numbers.
+            "src/generate/",
             "src/validate/fit.rs",
             "src/cli/",
             // Spacing of a grid, rounded to whole numbers where it is made.

@@ -14,7 +14,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("session", &["transcript", "tokens", "usage", "lines", "error"]),
     // `trace` files are sessions already, and sessions seen twice are told apart by what they hold.
     ("ingest", &["transcript", "session", "usage", "lines", "error"]),
-    ("generate", &["session", "tokens", "seed", "error"]),
+    ("generate", &["session", "tokens", "seed", "stats", "error"]),
     ("provider", &["tokens", "usage", "cause", "error"]),
     ("policy", &["session", "provider", "tokens", "error"]),
     ("sim", &["policy", "provider", "session", "tokens", "usage", "cause", "error"]),
