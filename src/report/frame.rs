@@ -245,10 +245,13 @@ mod tests {
         let frame = read(parquet(&results).expect("memory"));
         assert!(frame.equals_missing(&cells(&results).expect("memory")));
         assert_eq!(frame.height(), 4);
-        let costs = frame.column("cost_usd").expect("there").f64().expect("floats").into_no_null_iter();
-        let policies = frame.column("policy").expect("there").str().expect("text").into_no_null_iter();
+        let costs = frame.column("cost_usd").expect("there").f64().expect("floats");
+        let policies = frame.column("policy").expect("there").str().expect("text");
         let mut sums = std::collections::BTreeMap::<&str, f64>::new();
-        policies.zip(costs).for_each(|(policy, cost)| *sums.entry(policy).or_default() += cost);
+        for i in 0..frame.height() {
+            let policy = policies.get(i).expect("no cell is without one");
+            *sums.entry(policy).or_default() += costs.get(i).expect("priced");
+        }
         let sums: Vec<f64> = sums.into_values().collect();
         assert_eq!(sums, [0.11, 0.18]);
         assert_eq!(parquet(&results).expect("memory"), parquet(&results).expect("memory"));
