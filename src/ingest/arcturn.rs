@@ -20,7 +20,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::conversation::At;
-use super::tree::{Open, Tree};
+use super::tree::{self, Open, Tree};
 use super::value::{self, Counts, chars, flag, items, text, time_ms};
 use super::{json_lines, money};
 use crate::transcript::{Content, EventKind, Notice, Transcript};
@@ -195,18 +195,5 @@ fn usage(usage: &Value, counts: &mut Counts) -> Usage {
 
 /// A block of a response; `None` for types that the client does not send.
 fn block(block: &Value) -> Option<Content> {
-    match text(block, "type") {
-        "text" => Some(Content::Text(text(block, "text").to_owned())),
-        "thinking" => Some(Content::Thinking {
-            text: text(block, "thinking").to_owned(),
-            signature_chars: chars(text(block, "signature")),
-            redacted: flag(block, "redacted"),
-        }),
-        "toolCall" => Some(Content::ToolUse {
-            id: text(block, "id").to_owned(),
-            name: text(block, "name").to_owned(),
-            input: block.get("arguments").map_or_else(|| "{}".to_owned(), Value::to_string),
-        }),
-        _ => None,
-    }
+    tree::block(block, chars(text(block, "signature")))
 }

@@ -18,7 +18,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::conversation::At;
-use super::tree::Tree;
+use super::tree::{self, Tree};
 use super::value::{self, Counts, chars, flag, items, text, time_ms};
 use super::{json_lines, money};
 use crate::transcript::{Content, EventKind, Notice, Transcript};
@@ -178,20 +178,7 @@ fn usage(usage: &Value, counts: &mut Counts) -> Usage {
 
 /// A block of a response; `None` for types that the client does not send.
 fn block(block: &Value) -> Option<Content> {
-    match text(block, "type") {
-        "text" => Some(Content::Text(text(block, "text").to_owned())),
-        "thinking" => Some(Content::Thinking {
-            text: text(block, "thinking").to_owned(),
-            signature_chars: signature_chars(text(block, "thinkingSignature")),
-            redacted: flag(block, "redacted"),
-        }),
-        "toolCall" => Some(Content::ToolUse {
-            id: text(block, "id").to_owned(),
-            name: text(block, "name").to_owned(),
-            input: block.get("arguments").map_or_else(|| "{}".to_owned(), Value::to_string),
-        }),
-        _ => None,
-    }
+    tree::block(block, signature_chars(text(block, "thinkingSignature")))
 }
 
 /// Length of a signature. Where it is a whole reasoning item, its ciphertext is the signature.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::conversation::{At, Conversation};
-use super::value::{self, text};
+use super::value::{self, flag, text};
 use crate::transcript::{Content, Entry, EventKind};
 
 /// An entry of the file.
@@ -137,5 +137,24 @@ impl Tree {
             self.conversation.event(at, EventKind::Rewound { keep_responses });
             self.conversation.transcript.entries.extend(again);
         }
+    }
+}
+
+/// A block of a response, whose signature comes to so many characters; `None` for types that the client does
+/// not send.
+pub fn block(block: &Value, signature_chars: u32) -> Option<Content> {
+    match text(block, "type") {
+        "text" => Some(Content::Text(text(block, "text").to_owned())),
+        "thinking" => Some(Content::Thinking {
+            text: text(block, "thinking").to_owned(),
+            signature_chars,
+            redacted: flag(block, "redacted"),
+        }),
+        "toolCall" => Some(Content::ToolUse {
+            id: text(block, "id").to_owned(),
+            name: text(block, "name").to_owned(),
+            input: block.get("arguments").map_or_else(|| "{}".to_owned(), Value::to_string),
+        }),
+        _ => None,
     }
 }

@@ -156,16 +156,15 @@ fn size_boundary(
 
 /// Size of an item as stored.
 pub(super) fn item_size(view: &View<'_>, law: Option<&EstimateLaw>, block: u32, unit: Unit) -> u64 {
-    let text = view.text_size(block);
     match unit {
         Unit::Utf16 if view.session.blocks.kind[block as usize] == BlockKind::ToolResult => {
             view.result_utf16(block)
         }
-        Unit::Utf16 => text.utf16,
-        Unit::Bytes => text.bytes,
+        Unit::Utf16 => view.text_utf16(block),
+        Unit::Bytes => view.text_size(block).bytes,
         Unit::Lines => view.text_lines(block),
-        Unit::Tokens => text.tokens,
-        Unit::Estimate => law.map_or(0, |law| view.text_tokens(law, &text)),
+        Unit::Tokens => view.text_size(block).tokens,
+        Unit::Estimate => law.map_or(0, |law| view.text_tokens(law, &view.text_size(block))),
         Unit::Count => 1,
     }
 }

@@ -28,7 +28,6 @@ mod fit;
 mod holdout;
 mod open_loop;
 pub mod rules;
-mod stats;
 mod totals;
 
 use crate::provider::model::Models;
@@ -37,12 +36,12 @@ use crate::session::Session;
 use crate::tokens::Tokenizer;
 use crate::usage::Usage;
 
+pub use crate::stats::Quantiles;
 use account::Request;
 pub use causes::SIDE_REQUEST;
 pub use fit::{Fits, Sums};
 pub use holdout::{HoldOut, hold_out};
 pub use open_loop::{OpenLoop, RunEnd};
-pub use stats::Quantiles;
 pub use totals::{Total, cost_of, total};
 
 /// What is compared, and with what.

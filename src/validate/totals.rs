@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::stats::Quantiles;
 use super::{Pair, SessionReport};
 use crate::metrics::Rate;
+use crate::stats::Quantiles;
 
 /// What one or several recordings add up to.
 #[derive(Debug, Clone, PartialEq, Eq)]
