@@ -6,6 +6,7 @@
 
 mod attribution;
 mod binding;
+pub mod block_cache;
 pub mod break_even;
 mod cache;
 pub mod classify;

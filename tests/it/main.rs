@@ -49,6 +49,8 @@ mod ingest_sqlite;
 mod ingest_swe_agent;
 mod ladders;
 mod language;
+mod mooncake;
+mod mooncake_trace;
 mod policies;
 mod preset_properties;
 mod presets;
