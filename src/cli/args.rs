@@ -18,6 +18,9 @@ pub struct Cli {
     /// Say more about what is read and written
     #[arg(short, long, global = true)]
     pub verbose: bool,
+    /// Colour on stdout; `auto` means on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: clap::ColorChoice,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -131,6 +134,9 @@ versions or recipes are refused.")]
   ctxsim completions bash > ~/.local/share/bash-completion/completions/ctxsim
   ctxsim completions fish > ~/.config/fish/completions/ctxsim.fish")]
     Completions(CompletionsArgs),
+    /// Print a manual page, or write all of them
+    #[command(after_help = super::man::EXAMPLES)]
+    Man(super::man::ManArgs),
 }
 
 /// What to read.

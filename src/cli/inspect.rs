@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use ctxsim::metrics::{Rate, group_digits};
 use ctxsim::report::grid::Grid;
+use ctxsim::report::story::time_span;
 use ctxsim::report::{json, table};
 use ctxsim::session::{BlockKind, EventKind, Flags, NONE, Session};
 use ctxsim::usage::Usage;
@@ -12,7 +13,6 @@ use serde::Serialize;
 
 use super::args::{Compactions, Format, InputArgs, SessionArgs};
 use super::exit::{self, Outcome};
-use super::explain::time_span;
 use super::output::Terminal;
 use super::{load, progress, study};
 

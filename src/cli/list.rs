@@ -295,7 +295,7 @@ pub fn duration(ms: i64) -> String {
     match ms {
         ms if ms % 3_600_000 == 0 => format!("{} h", ms / 3_600_000),
         ms if ms % 60_000 == 0 => format!("{} min", ms / 60_000),
-        ms => super::explain::time_span(ms),
+        ms => ctxsim::report::story::time_span(ms),
     }
 }
 

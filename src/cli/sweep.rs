@@ -4,6 +4,7 @@ use clap::Args;
 use ctxsim::policy::{PolicySpec, common_params, find_param};
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::{ResultSet, grid, json, markdown, sweep, table};
+use ctxsim::sweep::Detail;
 use ctxsim::sweep::axis::{Axis, expand};
 
 use super::args::{Compactions, Format, InputArgs, OutputArgs, ReplayArgs, SessionArgs};
@@ -51,7 +52,7 @@ pub fn run(args: &SweepArgs, terminal: &Terminal) -> Outcome {
         control: &control,
     };
     let earlier = study.earlier(args.resume, args.output.out.as_deref(), terminal)?;
-    let (results, corpus) = stream::run(&study, &options, &earlier, terminal)?;
+    let (results, corpus) = stream::run(&study, &options, &earlier, Detail::Summary, terminal)?;
     if let Some(dir) = &dir {
         write(dir, &results)?;
         terminal.note(&format!("written to {}", dir.path().display()));
