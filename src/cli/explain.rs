@@ -1,20 +1,26 @@
-//! `--explain SESSION`: every request of one session, with what happened before it.
+//! `--explain SESSION`: the story of one session under each policy.
 
-use std::fmt::Write as _;
-
-use ctxsim::metrics::{Rate, Usd, group_digits};
-use ctxsim::report::grid::Grid;
+use ctxsim::provider::price::Price;
+use ctxsim::report::ResultSet;
 use ctxsim::report::requests::RunRecord;
-use ctxsim::report::table::{self, TableStyle};
-use ctxsim::sim::{RequestRow, SimEventKind};
+use ctxsim::report::story::Story;
+use ctxsim::sim::FullRecorder;
 
 use super::exit::{self, Failure};
 use super::load::Corpus;
+use super::output::Terminal;
+use super::resolve::Replay;
 
 /// Collects the requests of one session.
 pub struct Explainer {
     session: String,
-    grids: Vec<(String, Grid)>,
+    runs: Vec<Run>,
+}
+
+struct Run {
+    policy: String,
+    model: String,
+    record: FullRecorder,
 }
 
 impl Explainer {
@@ -24,24 +30,46 @@ impl Explainer {
     /// None, or more than one, such session.
     pub fn new(wanted: &str, corpus: &Corpus) -> Result<Explainer, Failure> {
         let ids: Vec<&str> = corpus.sessions.iter().map(|s| s.id.as_str()).collect();
-        Ok(Explainer { session: find_id(wanted, &ids, "--explain")?.to_owned(), grids: Vec::new() })
+        Ok(Explainer { session: find_id(wanted, &ids, "--explain")?.to_owned(), runs: Vec::new() })
     }
 
     /// Takes a cell if it is of the session.
     pub fn see(&mut self, run: &RunRecord<'_>) {
         if run.session == self.session {
-            self.grids.push((format!("{} on {}", run.policy, run.model), grid(run)));
+            self.runs.push(Run {
+                policy: run.policy.to_owned(),
+                model: run.model.to_owned(),
+                record: run.record.clone(),
+            });
         }
     }
 
-    /// The tables, one per policy and model.
-    pub fn finish(self, style: TableStyle) -> String {
-        let mut out = String::new();
-        for (title, grid) in self.grids {
-            let _ =
-                writeln!(out, "{}: {title}\n\n{}", table::harmless(&self.session), table::draw(grid, style));
+    /// The stories, one per policy and model. With `-v` each request has its line.
+    pub fn finish(self, results: &ResultSet, replay: &Replay, terminal: &Terminal) -> String {
+        let baseline = results.baseline().unwrap_or_default();
+        let mut stories: Vec<String> = Vec::new();
+        for run in &self.runs {
+            let is_run = |c: &&ctxsim::report::Cell| {
+                c.session == self.session && c.policy == run.policy && c.model == run.model
+            };
+            let Some(cell) = results.cells.iter().find(is_run) else { continue };
+            let base = self.runs.iter().find(|other| other.policy == baseline && other.model == run.model);
+            let base = base.filter(|_| run.policy != baseline);
+            let model = replay.own_model(&run.model).ok();
+            let price: Option<&Price> = model.as_ref().and_then(|(model, _)| model.price(None));
+            let story = Story {
+                session: &self.session,
+                policy: &run.policy,
+                model: &run.model,
+                record: &run.record,
+                summary: &cell.summary,
+                baseline: base.map(|other| (baseline, other.record.requests.as_slice())),
+                missed_pusd: &|row| Some(price?.split_unread(&row.usage, row.missed_tokens).missed),
+                every_request: terminal.is_verbose(),
+            };
+            stories.push(story.write(terminal.style));
         }
-        out
+        stories.join("\n")
     }
 }
 
@@ -70,94 +98,9 @@ pub fn find_id<'a>(wanted: &str, ids: &[&'a str], flag: &str) -> Result<&'a str,
     }
 }
 
-fn grid(run: &RunRecord<'_>) -> Grid {
-    let columns = ["request", "gap", "prompt", "read", "written", "uncached", "output", "hit rate", "cost"];
-    let mut grid = Grid::new(columns.into_iter().map(|title| (title.to_owned(), true)).chain([
-        ("miss".to_owned(), false),
-        ("missed".to_owned(), true),
-        ("before it".to_owned(), false),
-    ]));
-    for row in &run.record.requests {
-        let events = run.record.events.iter().filter(|e| e.request == row.request);
-        let words: Vec<String> = events.map(|e| words(&e.kind)).collect();
-        grid.rows.push(cells(row, words.join("; ")));
-    }
-    grid
-}
-
-fn cells(row: &RequestRow, events: String) -> Vec<String> {
-    let number = |n: u64| group_digits(u128::from(n));
-    let usage = &row.usage;
-    vec![
-        row.request.to_string(),
-        row.gap_ms.map(time_span).unwrap_or_default(),
-        number(usage.prompt_tokens()),
-        number(usage.cache_read_tokens),
-        number(usage.cache_write_tokens()),
-        number(usage.uncached_tokens),
-        number(usage.output_tokens),
-        Rate::of(u128::from(usage.cache_read_tokens), u128::from(usage.prompt_tokens())).percent(),
-        format!("${}", Usd(row.cost_pusd).rounded(4)),
-        row.miss_cause.map(|c| c.name()).unwrap_or_default().to_owned(),
-        if row.missed_tokens == 0 { String::new() } else { number(row.missed_tokens) },
-        events,
-    ]
-}
-
-/// A time span in its two largest units.
-pub fn time_span(ms: i64) -> String {
-    match ms {
-        ..60_000 => format!("{}.{} s", ms / 1_000, (ms % 1_000).abs() / 100),
-        60_000..3_600_000 => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
-        3_600_000.. => format!("{} h {} min", ms / 3_600_000, ms % 3_600_000 / 60_000),
-    }
-}
-
-fn words(event: &SimEventKind) -> String {
-    match event {
-        SimEventKind::Offload { tool, chars, .. } => format!("offload {tool} {chars} chars"),
-        SimEventKind::Pass { elided_count, chars_saved, .. } => {
-            format!("pass: {elided_count} results, {chars_saved} chars")
-        }
-        SimEventKind::Truncate { tool, chars, kept_chars, .. } => {
-            format!("cut {tool} from {chars} to {kept_chars} chars")
-        }
-        SimEventKind::Reclaimed { tokens_before, tokens_after, .. } => {
-            format!("reclaimed stale tool output, {tokens_before} to {tokens_after} tokens")
-        }
-        SimEventKind::Dropped { messages, tokens_after, .. } => {
-            format!("left out {messages} messages, {tokens_after} tokens stay")
-        }
-        SimEventKind::CompactionProgress { summary_tokens, .. } => {
-            format!("the summary has {summary_tokens} tokens")
-        }
-        SimEventKind::CompactionFailed { reason, .. } => format!("no compaction: {reason}"),
-        SimEventKind::SameStubs { elided_count, .. } => format!("the same {elided_count} stubs"),
-        SimEventKind::CompactionStart { tokens_before, .. } => {
-            format!("compaction of {tokens_before} tokens")
-        }
-        SimEventKind::CompactionDone { tokens_after, .. } => format!("compacted to {tokens_after} tokens"),
-        SimEventKind::Notice { text, .. } => text.clone(),
-        SimEventKind::PrefixChangeNoticed { withheld_thinking_blocks } => {
-            format!("prefix changed: {withheld_thinking_blocks} thinking blocks withheld")
-        }
-        SimEventKind::Rejection { reason, .. } => format!("rejected: {reason}"),
-        SimEventKind::Recovery { action } => format!("recovery: {action}"),
-        SimEventKind::Violation { rule, reason } => format!("violation of {rule}: {reason}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn time_spans_show_two_units() {
-        let spans = [(0, "0.0 s"), (59_999, "59.9 s"), (60_000, "1 min 0 s"), (5_400_000, "1 h 30 min")];
-        for (ms, text) in spans {
-            assert_eq!(time_span(ms), text);
-        }
-    }
 
     #[test]
     fn a_session_is_found_by_the_beginning_of_its_id() {

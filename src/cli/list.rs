@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::Args;
 use ctxsim::policy::{
     Param, ParamValue, PolicyConfig, Preset, Strategy, common_params, load_preset, preset_names, words,
 };
@@ -15,10 +17,44 @@ use ctxsim::report::json;
 use ctxsim::{ingest, metrics};
 use serde_json::json;
 
-use super::args::{Format, ListArgs, ModelsArgs, PoliciesArgs};
+use super::args::Format;
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::resolve;
+
+#[derive(Debug, Args)]
+pub struct PoliciesArgs {
+    /// Show this policy
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Check a policy file
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    pub check: Option<PathBuf>,
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// Show this model
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// More models, or other prices (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub models_file: Vec<PathBuf>,
+    /// Show the prices of this day (YYYY-MM-DD)
+    #[arg(long, value_name = "DATE")]
+    pub price_date: Option<String>,
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ListArgs {
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: Format,
+}
 
 fn left(title: &str) -> (String, bool) {
     (title.to_owned(), false)
@@ -259,7 +295,7 @@ pub fn duration(ms: i64) -> String {
     match ms {
         ms if ms % 3_600_000 == 0 => format!("{} h", ms / 3_600_000),
         ms if ms % 60_000 == 0 => format!("{} min", ms / 60_000),
-        ms => super::explain::time_span(ms),
+        ms => ctxsim::report::story::time_span(ms),
     }
 }
 

@@ -13,6 +13,7 @@ mod join;
 mod kept;
 mod list;
 mod load;
+mod man;
 mod output;
 mod parquet;
 mod pictures;
@@ -64,7 +65,7 @@ fn report(failure: &Failure) -> u8 {
 }
 
 fn dispatch(cli: Cli) -> Outcome {
-    let terminal = Terminal::new(cli.quiet, cli.verbose);
+    let terminal = Terminal::new(cli.quiet, cli.verbose, cli.color);
     match cli.command {
         Command::Run(args) => scenario::run(&args, &terminal),
         Command::Simulate(args) => simulate::run(&args, &terminal),
@@ -83,6 +84,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Formats(args) => list::formats(args, &terminal),
         Command::Plot(args) => plot::run(&args, &terminal),
         Command::Schema(args) => schema::run(&args, &terminal),
+        Command::Man(args) => man::run(&args, &terminal),
         Command::Completions(args) => {
             let mut script = Vec::new();
             clap_complete::generate(args.shell, &mut Cli::command(), "ctxsim", &mut script);

@@ -26,9 +26,13 @@ pub fn say(text: &str) {
 }
 
 impl Terminal {
-    /// Looks at stdout, stderr and NO_COLOR.
-    pub fn new(quiet: bool, verbose: bool) -> Terminal {
-        let colour = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+    /// Looks at stdout, stderr and, unless `--color` says it, NO_COLOR.
+    pub fn new(quiet: bool, verbose: bool, color: clap::ColorChoice) -> Terminal {
+        let colour = match color {
+            clap::ColorChoice::Auto => AutoStream::choice(&io::stdout()) != ColorChoice::Never,
+            clap::ColorChoice::Always => true,
+            clap::ColorChoice::Never => false,
+        };
         let width = if io::stdout().is_terminal() { terminal_size::terminal_size() } else { None };
         Terminal {
             style: TableStyle { width: width.map(|(w, _)| usize::from(w.0)), colour },
@@ -75,6 +79,11 @@ impl Terminal {
         if !self.quiet {
             say(text);
         }
+    }
+
+    /// Whether `-v` was given.
+    pub fn is_verbose(&self) -> bool {
+        self.verbose
     }
 
     /// Says something only with `-v`.

@@ -69,17 +69,22 @@ fn draw(finished: &AtomicBool, control: &Control, what: &'static str) {
     if finished.load(Ordering::Relaxed) {
         return;
     }
-    let total = || control.total.load(Ordering::Relaxed);
-    let bar = ProgressBar::with_draw_target(Some(total()), ProgressDrawTarget::stderr());
+    // Hidden until it has something to show: what it draws first would be a bar at nothing.
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
     if let Ok(style) =
-        ProgressStyle::with_template("{msg} {bar:32} {human_pos}/{human_len}, {per_sec}, {eta} left")
+        ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len}, {elapsed} so far, {eta} left")
     {
         bar.set_style(style);
     }
     bar.set_message(what);
     while !finished.load(Ordering::Relaxed) {
-        bar.set_length(total());
-        bar.set_position(control.done.load(Ordering::Relaxed));
+        let (done, total) = (control.done.load(Ordering::Relaxed), control.total.load(Ordering::Relaxed));
+        // How much there is may be a guess.
+        bar.set_length(total.max(done));
+        bar.set_position(done);
+        if bar.is_hidden() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
         std::thread::park_timeout(DRAW_EVERY);
     }
     bar.finish_and_clear();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ctxsim::ingest::dedupe::{Fingerprint, Share, compare};
+use ctxsim::report::curve::Curves;
 use ctxsim::report::grid::counted;
 use ctxsim::report::{Cell, ResultSet};
 use ctxsim::session::Session;
@@ -41,9 +42,13 @@ struct Stream<'a> {
     owners: Vec<u32>,
     warned: Warned,
     complete: bool,
+    /// Curves are kept with [`Detail::Curve`] alone.
+    detail: Detail,
+    curves: Curves,
 }
 
-/// Runs every cell of INPUT to its summary. The sessions of the corpus that comes back are gone.
+/// Runs every cell of INPUT to its summary, or with [`Detail::Curve`] its curve too. The sessions of the corpus that
+/// comes back are gone.
 ///
 /// # Errors
 /// As [`load::load`] and [`study::run`].
@@ -51,6 +56,7 @@ pub fn run(
     study: &Study<'_>,
     options: &LoadOptions,
     earlier: &Earlier,
+    detail: Detail,
     terminal: &Terminal,
 ) -> Result<(ResultSet, Corpus), Failure> {
     let files = load::find(options, terminal)?;
@@ -66,6 +72,8 @@ pub fn run(
         owners: Vec::new(),
         warned: Warned::default(),
         complete: true,
+        detail,
+        curves: Curves::default(),
     };
     // How many cells there are shows as files are read; until then a file counts as a session.
     let per_session = (study.replay.policies.len() * study.replay.model_ids.len().max(1)) as u64;
@@ -79,11 +87,12 @@ pub fn run(
     stream.reading.check(options, !stream.parts.is_empty())?;
     stream.settle()?;
     drop(progress);
-    let Stream { cells, mut reading, complete, .. } = stream;
+    let Stream { cells, mut reading, complete, curves, .. } = stream;
     reading.corpus.check(!cells.is_empty())?;
     let corpus = std::mem::take(&mut reading.corpus);
     let mut results = ResultSet::new(study::recipe(study)?, corpus.skipped.clone(), cells);
     results.interrupted = !complete || corpus.interrupted;
+    results.curves = curves;
     Ok((results, corpus))
 }
 
@@ -125,15 +134,21 @@ impl Stream<'_> {
         let of: Vec<Arc<Session>> = sessions.iter().map(|(_, session)| Arc::clone(session)).collect();
         let plan = study::plan(study.replay, &study.replay.model_ids, &of)?;
         study::warn(&plan, &mut self.warned, self.terminal);
-        let (cells, owners) = (&mut self.cells, &mut self.owners);
+        let (cells, owners, curves) = (&mut self.cells, &mut self.owners, &mut self.curves);
+        let detail = self.detail;
         let sink = |block: Vec<CellResult>| {
-            for result in block {
+            for mut result in block {
                 owners.push(owner(sessions[result.session].0));
-                cells.push(study::cell(&plan, study.replay, result).0);
+                let curve = std::mem::take(&mut result.curve);
+                let cell = study::cell(&plan, study.replay, result).0;
+                if detail == Detail::Curve {
+                    curves.keep(&cell, curve);
+                }
+                cells.push(cell);
             }
             Ok::<(), Failure>(())
         };
-        self.complete &= runner::run(&plan, Detail::Summary, study.jobs, study.control, sink)?;
+        self.complete &= runner::run(&plan, detail, study.jobs, study.control, sink)?;
         Ok(())
     }
 

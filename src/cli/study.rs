@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ctxsim::policy::{ParamValue, PolicyConfig, Strategy};
 use ctxsim::provider::ModelSpec;
+use ctxsim::report::curve::Curves;
 use ctxsim::report::files::{OutputDir, OutputFile};
 use ctxsim::report::requests::{RequestsWriter, RunRecord};
 use ctxsim::report::{self, Cell, Recipe, RecipePolicy, ResultSet, Skipped, events, json, markdown, wire};
@@ -104,6 +105,7 @@ struct Sink<'a, 'w> {
     files: Files,
     watch: Option<&'w mut dyn FnMut(&RunRecord<'_>)>,
     cells: Vec<Cell>,
+    curves: Curves,
     study: &'a Study<'a>,
     /// Sessions that an earlier run finished, the next one last, and their requests.
     kept: Vec<&'a [Cell]>,
@@ -166,13 +168,15 @@ pub fn run(
     warn(&plan, &mut Warned::default(), terminal);
     let records = if detail == Detail::Full { earlier.records()? } else { Records::new() };
     let kept = kept.iter().rev().filter_map(|session| usable(&session.id)).collect();
-    let mut sink = Sink { files, watch, cells: Vec::new(), study, kept, records };
+    let mut sink = Sink { files, watch, cells: Vec::new(), curves: Curves::default(), study, kept, records };
     let progress = Progress::start(terminal, study.control, "cells", plan.cells());
     let complete = runner::run(&plan, detail, study.jobs, study.control, |block: Vec<CellResult>| {
-        for result in block {
+        for mut result in block {
             let window_tokens = plan.models[result.model.model].window_tokens;
+            let curve = std::mem::take(&mut result.curve);
             let (cell, record) = cell(&plan, study.replay, result);
             sink.take_kept(Some(&cell.session))?;
+            sink.curves.keep(&cell, curve);
             sink.take(cell, &record, window_tokens)?;
         }
         Ok::<(), Failure>(())
@@ -181,6 +185,7 @@ pub fn run(
     sink.take_kept(None)?;
     let mut results = ResultSet::new(recipe(study)?, corpus.skipped.clone(), sink.cells);
     results.interrupted = !complete || corpus.interrupted;
+    results.curves = sink.curves;
     finish(sink.files, &results, study.description, terminal)?;
     Ok(results)
 }

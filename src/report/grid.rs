@@ -2,8 +2,9 @@
 
 use crate::cause::Cause;
 use crate::metrics::{self, Usd, group_digits};
-use crate::sim::Summary;
+use crate::sim::{MissTotal, Summary};
 
+use super::curve::{Curves, line};
 use super::results::{Change, Relative, ResultSet};
 
 /// Text in rows and columns.
@@ -42,24 +43,16 @@ impl Grid {
         }
     }
 
-    /// Least width in characters at which no cell wraps, with `gap` characters between columns.
+    /// Least width in characters at which no cell is cut, with `gap` characters between columns.
     pub fn natural_width(&self, gap: usize) -> usize {
-        let widths = (0..self.columns.len()).map(|i| {
-            let cells = self.rows.iter().map(|row| row[i].chars().count());
-            cells.chain([self.columns[i].title.chars().count()]).max().unwrap_or(0)
-        });
+        let widths = (0..self.columns.len()).map(|i| self.width_of(i));
         widths.sum::<usize>() + gap * self.columns.len().saturating_sub(1)
     }
 
-    /// Drops the columns of highest rank until the grid is at most `width` wide, or only rank 0 is left.
-    pub fn fit(&mut self, width: usize, gap: usize) {
-        while self.natural_width(gap) > width {
-            let highest = (0..self.columns.len()).rev().max_by_key(|&i| self.columns[i].rank);
-            match highest.filter(|&i| self.columns[i].rank > 0) {
-                Some(i) => self.remove_column(i),
-                None => return,
-            }
-        }
+    /// Width of the longest cell of a column, its title included.
+    pub fn width_of(&self, column: usize) -> usize {
+        let cells = self.rows.iter().map(|row| row[column].chars().count());
+        cells.chain([self.columns[column].title.chars().count()]).max().unwrap_or(0)
     }
 }
 
@@ -71,6 +64,7 @@ struct Line<'a> {
     summary: &'a Summary,
     change: Option<Change>,
     stopped: String,
+    curve: String,
 }
 
 /// What a column shows of a line.
@@ -98,8 +92,9 @@ const COLUMNS: &[Column] = columns! {
     "session", false, 0, false, |l| l.session.clone();
     "policy", false, 0, false, |l| l.policy.to_owned();
     "model", false, 0, false, |l| l.model.to_owned();
+    "prompt curve", false, 1, true, |l| l.curve.clone();
     "requests", true, 4, false, |l| number(l.summary.requests);
-    "prompt", true, 1, false, |l| number(l.summary.usage.prompt_tokens());
+    "prompt", true, 2, false, |l| number(l.summary.usage.prompt_tokens());
     "read", true, 7, false, |l| number(l.summary.usage.cache_read_tokens);
     "written", true, 5, false, |l| number(l.summary.usage.cache_write_tokens());
     "uncached", true, 6, false, |l| number(l.summary.usage.uncached_tokens);
@@ -120,7 +115,15 @@ const COLUMNS: &[Column] = columns! {
 
 /// The results table: cells by session, a gap, then totals.
 pub fn results_grid(results: &ResultSet) -> Grid {
-    let lines = lines(results);
+    grid_of(results, lines(results, &Curves::default()))
+}
+
+/// The same, with the prompt sizes of each run as a line of bars: a session's rows on one scale.
+pub fn results_grid_with_curves(results: &ResultSet) -> Grid {
+    grid_of(results, lines(results, &results.curves))
+}
+
+fn grid_of(results: &ResultSet, lines: Vec<Option<Line<'_>>>) -> Grid {
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
     let baseline = results.baseline().unwrap_or_default();
     let mut grid = Grid::default();
@@ -147,17 +150,21 @@ pub fn results_grid(results: &ResultSet) -> Grid {
 }
 
 /// `None` is the gap before the totals.
-fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
+fn lines<'r>(results: &'r ResultSet, curves: &Curves) -> Vec<Option<Line<'r>>> {
     let short = short_ids(results.cells.iter().map(|c| c.session.as_str()).collect());
     let mut lines: Vec<Option<Line<'_>>> = Vec::new();
-    let mut previous = "";
-    for cell in &results.cells {
+    let (mut previous, mut highest) = ("", 0);
+    for (i, cell) in results.cells.iter().enumerate() {
         let is_baseline = results.baseline() == Some(cell.policy.as_str());
         let base = results.baseline_of(cell).filter(|_| !is_baseline);
         let change = base.map(|b| Change::of(cell.summary.cost.total(), b.summary.cost.total()));
         let stop = cell.summary.stop_reason;
         let at = cell.summary.stopped_at_request.unwrap_or_default();
         let is_first = previous != cell.session;
+        if is_first {
+            let rows = results.cells[i..].iter().take_while(|c| c.session == cell.session);
+            highest = rows.map(|c| c.summary.peak_prompt_tokens).max().unwrap_or(0);
+        }
         previous = &cell.session;
         lines.push(Some(Line {
             session: if is_first { short(&cell.session) } else { String::new() },
@@ -166,6 +173,7 @@ fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
             summary: &cell.summary,
             change,
             stopped: stop.map(|reason| format!("at {at}: {}", reason.name())).unwrap_or_default(),
+            curve: curves.get(cell).map(|curve| line(curve, highest)).unwrap_or_default(),
         }));
     }
     if results.cells.len() > results.totals.len() {
@@ -183,6 +191,7 @@ fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
                 } else {
                     format!("{stopped} of {}", total.sessions)
                 },
+                curve: String::new(),
             })
         }));
     }
@@ -201,44 +210,59 @@ pub fn short_ids(mut ids: Vec<&str>) -> impl Fn(&str) -> String + use<> {
     }
 }
 
-/// Missed tokens and their price, by cause and policy; whichever of the two stands in rows makes the
-/// narrower table.
+/// Missed tokens and their price, by cause and policy; whichever of the two stands in rows makes the narrower table.
 pub fn misses_grid(results: &ResultSet) -> Grid {
+    misses_to_fit(results, None)
+}
+
+/// The same; where it would be wider than `width`, dollars alone.
+pub fn misses_to_fit(results: &ResultSet, width: Option<usize>) -> Grid {
+    let occurs = |cause: &&Cause| results.totals.iter().any(|t| t.summary.miss(**cause).tokens > 0);
+    let causes: Vec<Cause> = Cause::ALL.iter().filter(occurs).copied().collect();
+    if causes.is_empty() {
+        return Grid::default();
+    }
+    let full = narrower(results, &causes, "tokens not read", |miss| match miss.tokens {
+        0 => "0".to_owned(),
+        tokens => format!("{} (${})", number(tokens), Usd(miss.cost_pusd).rounded(4)),
+    });
+    if width.is_none_or(|width| full.natural_width(2) <= width) {
+        return full;
+    }
+    narrower(results, &causes, "paid, not read", |miss| format!("${}", Usd(miss.cost_pusd).rounded(2)))
+}
+
+fn narrower(results: &ResultSet, causes: &[Cause], corner: &str, cell: fn(&MissTotal) -> String) -> Grid {
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
     let policies = results.totals.iter().map(|t| match many_models {
         true => format!("{} on {}", t.policy, t.model),
         false => t.policy.clone(),
     });
     let policies: Vec<String> = policies.collect();
-    let occurs = |cause: &&Cause| results.totals.iter().any(|t| t.summary.miss(**cause).tokens > 0);
-    let causes: Vec<&Cause> = Cause::ALL.iter().filter(occurs).collect();
-    let cell = |policy: usize, cause: &Cause| {
-        let miss = results.totals[policy].summary.miss(*cause);
-        match miss.tokens {
-            0 => "0".to_owned(),
-            tokens => format!("{} (${})", number(tokens), Usd(miss.cost_pusd).rounded(4)),
-        }
-    };
+    let cell = |policy: usize, cause: Cause| cell(&results.totals[policy].summary.miss(cause));
     let titled = |titles: Vec<String>| {
         let names = titles.into_iter().map(|title| (title, true));
-        Grid::new([("tokens not read".to_owned(), false)].into_iter().chain(names))
+        Grid::new([(corner.to_owned(), false)].into_iter().chain(names))
     };
     let mut by_cause = titled(policies.clone());
-    for cause in &causes {
-        let cells = (0..policies.len()).map(|policy| cell(policy, cause));
+    for cause in causes {
+        let cells = (0..policies.len()).map(|policy| cell(policy, *cause));
         by_cause.rows.push([cause.name().to_owned()].into_iter().chain(cells).collect());
     }
     let mut by_policy = titled(causes.iter().map(|cause| cause.name().to_owned()).collect());
     for (policy, label) in policies.into_iter().enumerate() {
-        by_policy
-            .rows
-            .push([label].into_iter().chain(causes.iter().map(|cause| cell(policy, cause))).collect());
+        let cells = causes.iter().map(|cause| cell(policy, *cause));
+        by_policy.rows.push([label].into_iter().chain(cells).collect());
     }
-    match causes.is_empty() {
-        true => Grid::default(),
-        false if by_policy.natural_width(2) < by_cause.natural_width(2) => by_policy,
-        false => by_cause,
+    // Where columns must go, the causes that cost the most stay.
+    let paid =
+        |cause: &Cause| -> u128 { results.totals.iter().map(|t| t.summary.miss(*cause).cost_pusd).sum() };
+    let mut dearest: Vec<usize> = (0..causes.len()).collect();
+    dearest.sort_by_key(|i| std::cmp::Reverse(paid(&causes[*i])));
+    for (rank, i) in dearest.into_iter().enumerate() {
+        by_policy.columns[i + 1].rank = u8::try_from(rank).unwrap_or(u8::MAX);
     }
+    if by_policy.natural_width(2) < by_cause.natural_width(2) { by_policy } else { by_cause }
 }
 
 /// What a reader must know to read the numbers right, one sentence each.

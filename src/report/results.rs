@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::Rate;
 use crate::sim::Summary;
 
+use super::curve::Curves;
+
 /// Version of every file that ctxsim writes.
 pub const FORMAT_VERSION: u32 = 1;
 
@@ -24,6 +26,8 @@ pub struct ResultSet {
     pub totals: Vec<Total>,
     /// The command was stopped before every cell was done.
     pub interrupted: bool,
+    /// Prompt sizes over each run, for tables; no file holds them.
+    pub curves: Curves,
 }
 
 /// Version, seed and fully resolved parameters.
@@ -203,7 +207,7 @@ impl ResultSet {
         cells.sort_unstable_by(|a, b| a.session.cmp(&b.session).then_with(|| ranked(a).cmp(&ranked(b))));
         skipped.sort();
         let totals = totals(&cells, &policies, &models);
-        ResultSet { recipe, skipped, cells, totals, interrupted: false }
+        ResultSet { recipe, skipped, cells, totals, interrupted: false, curves: Curves::default() }
     }
 
     /// Label of the policy that relative columns refer to.

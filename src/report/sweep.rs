@@ -8,6 +8,7 @@ use crate::metrics::{self, MetricRef, Rate, Usd, Value, group_digits};
 
 use super::grid::{Grid, GridColumn};
 use super::results::{Recipe, RecipePolicy, Relative, ResultSet, Total};
+use super::wins;
 
 /// Marks the cheapest strategy of a model in the table.
 pub const BEST: &str = "best";
@@ -83,11 +84,19 @@ pub fn grid(results: &ResultSet) -> Grid {
     let shown = COLUMNS.iter().filter(|(_, _, optional, text)| !(*optional && is_empty(text)));
     let shown: Vec<_> = shown.collect();
     grid.columns.extend(shown.iter().map(|c| head(&c.0.replace("{baseline}", baseline), true, c.1)));
+    let wins = wins::of(results);
+    if !wins.is_empty() {
+        grid.columns.push(head("cheaper in", true, 2));
+    }
     grid.columns.push(head("", false, 0));
     for (total, best) in results.totals.iter().zip(best(results)) {
         let names = [Some(&total.policy), many_models.then_some(&total.model)];
         let mut row: Vec<String> = names.into_iter().flatten().cloned().collect();
         row.extend(shown.iter().map(|column| (column.3)(total)));
+        if !wins.is_empty() {
+            let own = wins.iter().find(|w| w.policy == total.policy && w.model == total.model);
+            row.push(own.map(|w| format!("{} of {}", w.paired.wins, w.sessions)).unwrap_or_default());
+        }
         row.push(if best { BEST.to_owned() } else { String::new() });
         grid.rows.push(row);
     }

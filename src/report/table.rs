@@ -4,13 +4,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
 
 use super::grid::{self, Grid};
+use super::layout;
 use super::results::ResultSet;
-
-/// Columns are this far apart.
-const GAP: usize = 2;
+use super::wins;
 
 /// How the table is drawn.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,15 +27,17 @@ pub fn write(results: &ResultSet, style: TableStyle) -> String {
         let account = &results.recipe.account;
         let _ = writeln!(out, "{first}, account {account}, tokens {}\n", results.recipe.tokens);
     }
-    out.push_str(&draw(grid::results_grid(results), style));
-    let misses = grid::misses_grid(results);
-    if !misses.rows.is_empty() {
-        out.push('\n');
-        out.push_str(&draw(misses, style));
+    out.push_str(&draw(grid::results_grid_with_curves(results), style));
+    for grid in [wins::grid(results), grid::misses_to_fit(results, style.width)] {
+        if !grid.rows.is_empty() {
+            let _ = write!(out, "\n{}", draw(grid, style));
+        }
     }
     out.push('\n');
     for note in grid::notes(results) {
-        let _ = writeln!(out, "{}", harmless(&note));
+        for line in layout::wrap(&harmless(&note), style.width.unwrap_or(usize::MAX)) {
+            let _ = writeln!(out, "{line}");
+        }
     }
     out
 }
@@ -51,36 +51,10 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Draws any grid.
-pub fn draw(mut grid: Grid, style: TableStyle) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─')));
-    if let Some(width) = style.width {
-        grid.fit(width, GAP);
-        if grid.natural_width(GAP) > width {
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-            table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-        }
-    }
-    table.set_header(grid.columns.iter().map(|c| c.title.as_str()));
-    for row in &grid.rows {
-        table.add_row(row.iter().map(|cell| harmless(cell)));
-    }
-    let last = grid.columns.len().saturating_sub(1);
-    for (i, column) in table.column_iter_mut().enumerate() {
-        let gap = if i == last { 0 } else { u16::try_from(GAP).unwrap_or(u16::MAX) };
-        column.set_padding((0, gap));
-        if grid.columns[i].right {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        // Names and numbers are never broken; prose wraps.
-        if i == 0 || grid.columns[i].right {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
+/// Draws any grid, no wider than the terminal: see [`layout`].
+pub fn draw(grid: Grid, style: TableStyle) -> String {
     let mut out = String::new();
-    for (i, line) in table.lines().enumerate() {
-        let line = line.trim_end();
+    for (i, line) in layout::lines(grid, style.width).iter().enumerate() {
         match style.colour {
             true if i == 0 => _ = writeln!(out, "{bold}{line}{bold:#}", bold = Style::new().bold()),
             true => _ = writeln!(out, "{}", colour_changes(line)),
@@ -90,15 +64,15 @@ pub fn draw(mut grid: Grid, style: TableStyle) -> String {
     out
 }
 
-/// Colours signed percentages: less cost is green, more is red. Done on the finished line, since the
+/// Colours signed percentages and dollars: less cost is green, more is red. Done on the finished line, since the
 /// layout counts characters and escape codes have no width.
 fn colour_changes(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for word in line.split_inclusive(' ') {
         let bare = word.trim_end();
         let colour = match bare.as_bytes() {
-            [b'-', b'0'..=b'9', .., b'%'] => AnsiColor::Green,
-            [b'+', b'0'..=b'9', .., b'%'] => AnsiColor::Red,
+            [b'-', b'0'..=b'9', .., b'%'] | [b'-', b'$', ..] => AnsiColor::Green,
+            [b'+', b'0'..=b'9', .., b'%'] | [b'+', b'$', ..] => AnsiColor::Red,
             _ => {
                 out.push_str(word);
                 continue;
@@ -128,16 +102,6 @@ mod tests {
         assert!(table.iter().all(|line| line.chars().count() <= 72), "{text}");
         assert!(table[0].contains("hit rate") && table[0].contains("vs none"), "{text}");
         assert!(!table[0].contains("uncached"), "{text}");
-    }
-
-    #[test]
-    fn prose_wraps_and_names_do_not() {
-        let mut grid = Grid::new([("parameter".to_owned(), false), ("meaning".to_owned(), false)]);
-        let prose = "a local pass must save at least this much, by the measure of the client";
-        grid.rows.push(vec!["contextEditing.minCharsPerPass".to_owned(), prose.to_owned()]);
-        let text = draw(grid, TableStyle { width: Some(50), colour: false });
-        assert!(text.contains("contextEditing.minCharsPerPass"), "{text}");
-        assert!(text.lines().count() > 4 && text.lines().all(|l| l.chars().count() <= 50), "{text}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod aside;
 mod asking;
 mod compact;
 pub mod context;
+mod curve;
 mod edits;
 pub mod events;
 pub mod leave;
@@ -18,6 +19,7 @@ pub mod wire;
 
 pub use crate::policy::OnBindingError;
 use crate::provider::SentBlock;
+pub use curve::{Curve, PromptRecorder};
 pub use events::{RequestRow, SimEvent, SimEventKind};
 pub use run::{RunOptions, Scratch, run, run_policy};
 pub use summary::{CostPusd, MissTotal, Summary};

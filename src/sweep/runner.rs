@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::policy::Strategy;
 use crate::provider::ModelSpec;
 use crate::session::Session;
-use crate::sim::{FullRecorder, NoRecorder, RunOptions, Scratch, Summary};
+use crate::sim::{Curve, FullRecorder, NoRecorder, PromptRecorder, RunOptions, Scratch, Summary};
 
 /// Sessions in a block: enough to keep many cores busy, few enough to hold every request of a block.
 const BLOCK_SESSIONS: usize = 64;
@@ -49,6 +49,8 @@ pub enum Detail {
     /// Nothing.
     #[default]
     Summary,
+    /// The size of the prompt over the run.
+    Curve,
     /// Every request and event.
     Full,
 }
@@ -103,8 +105,10 @@ pub struct CellResult {
     pub model: ModelChoice,
     /// The numbers.
     pub summary: Summary,
-    /// Requests and events; empty with [`Detail::Summary`].
+    /// Requests and events, with [`Detail::Full`]; else empty.
     pub record: FullRecorder,
+    /// The size of the prompt over the run; empty with [`Detail::Summary`].
+    pub curve: Curve,
 }
 
 /// A pool of `jobs` threads; 0 means one per core.
@@ -191,10 +195,13 @@ fn run_cell(
     let (model, strategy) =
         (&plan.models[prepared.choice.model], &plan.strategies[policy][prepared.choice.model]);
     let (session, options) = (prepared.scaled.as_ref(), &plan.options);
-    let mut record = FullRecorder::default();
+    let (mut record, mut prompts) = (FullRecorder::default(), PromptRecorder::default());
     let summary = match detail {
         Detail::Summary => crate::sim::run(session, strategy, model, options, scratch, &mut NoRecorder),
+        Detail::Curve => crate::sim::run(session, strategy, model, options, scratch, &mut prompts),
         Detail::Full => crate::sim::run(session, strategy, model, options, scratch, &mut record),
     };
-    CellResult { session: prepared.session, policy, model: prepared.choice.clone(), summary, record }
+    prompts.prompts.extend(record.requests.iter().map(|row| row.usage.prompt_tokens()));
+    let curve = Curve::of(&prompts.prompts);
+    CellResult { session: prepared.session, policy, model: prepared.choice.clone(), summary, record, curve }
 }
