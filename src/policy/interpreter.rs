@@ -176,7 +176,28 @@ impl<'p> Interpreter<'p> {
                     self.sums(rule, view, law);
                 }
                 let sums = &self.sums[if spec.scope.estimate.is_some() { rule + 1 } else { 0 }];
-                fold_plan::decide(fold, spec, law, sums, view, occasion, (&firing, tokens_before))
+                let cuts = fold.truncate_results.as_ref().zip(law).map(|(cut, law)| cut.cuts(view, law));
+                let Some(cuts) = cuts.filter(|cuts| !cuts.is_empty()) else {
+                    return fold_plan::decide(
+                        fold,
+                        spec,
+                        law,
+                        sums,
+                        view,
+                        occasion,
+                        (&firing, tokens_before),
+                    );
+                };
+                // Where the history is cut follows from what the results will be.
+                let cut_view = view.with_stored(&cuts);
+                let mut cut_sums = Sums::default();
+                law.inspect(|law| cut_sums.refresh(&cut_view, law));
+                let fires = (&firing, tokens_before);
+                let mut plan = fold_plan::decide(fold, spec, law, &cut_sums, &cut_view, occasion, fires);
+                if let Some(Plan::Summarize(plan)) = &mut plan {
+                    plan.truncated = cuts;
+                }
+                plan
             }
         }
     }

@@ -21,6 +21,7 @@ pub mod occasion;
 pub mod params;
 pub mod plan;
 pub mod preset;
+pub mod reads;
 pub mod recovery;
 pub mod replace;
 pub mod resolve;

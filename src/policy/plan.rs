@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::fold::SummarizeRule;
+use super::reads::Reads;
 use super::view::Stored;
 
 /// A decision of one rule.
@@ -120,6 +121,12 @@ pub struct SummarizePlan<'p> {
     pub reinjected_tokens: u64,
     /// What the history must come to, by the client's estimate; else nothing happens.
     pub must_reach: Option<u64>,
+    /// What the summarizer is given.
+    pub reads: Reads,
+    /// The tail begins inside the turn of this user message, which has a call of its own.
+    pub split_at: Option<u32>,
+    /// Results that are cut in the same action, if the summary is accepted; ascending.
+    pub truncated: Vec<Stored>,
     /// The rule's parameters.
     pub spec: &'p SummarizeRule,
 }

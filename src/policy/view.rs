@@ -105,7 +105,7 @@ pub struct LastUsage {
 }
 
 /// The client's state. A policy reads it; only the context changes it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct View<'s> {
     pub session: &'s Session,
     /// Per revealed block.
@@ -151,6 +151,19 @@ impl View<'_> {
     /// Whether block `i` is in the history.
     pub fn is_live(&self, i: u32) -> bool {
         i >= self.live_from && !self.states[i as usize].has_left()
+    }
+
+    /// The history as it would be with other content for some items, ascending.
+    pub fn with_stored(&self, stored: &[Stored]) -> Self {
+        let mut view = self.clone();
+        for new in stored {
+            match view.stored.binary_search_by_key(&new.block, |s| s.block) {
+                Ok(at) => view.stored[at] = *new,
+                Err(at) => view.stored.insert(at, *new),
+            }
+            view.states[new.block as usize].0 |= State::REPLACED.0;
+        }
+        view
     }
 
     /// Sizes of a block whose stored content is not the recorded one.

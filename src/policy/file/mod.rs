@@ -6,7 +6,10 @@ mod rule;
 mod select;
 
 pub use action::Place;
-pub(super) use action::{InputForm, OffloadToml, OnSummaryOverflow, SummarizeToml, TruncateToml};
+pub(super) use action::{
+    InputForm, OffloadToml, OnSummaryOverflow, SplitTurnToml, SummarizeToml, TruncateResultsToml,
+    TruncateToml,
+};
 pub(super) use one_or_many::OneOrMany;
 pub(super) use rule::{
     CadenceToml, FreedForm, If, MeasureOf, MeasureToml, MeasureUnit, RecoveryToml, RuleToml, SavingsForm,

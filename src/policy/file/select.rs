@@ -150,6 +150,9 @@ pub(in crate::policy) struct MessagesToml {
     /// Everything but the user messages at the end that no answer follows.
     #[serde(default)]
     pub(in crate::policy) keep_unanswered: bool,
+    /// Of `drop`: the last user message stays, wherever it is.
+    #[serde(default)]
+    pub(in crate::policy) keep_last_user: bool,
     /// Everything before a tail of so many estimated tokens, cut at a user message.
     #[serde(default)]
     pub(in crate::policy) keep_recent_tokens: Option<Value>,

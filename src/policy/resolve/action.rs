@@ -111,7 +111,7 @@ impl Bound<'_> {
         }))
     }
 
-    fn ends(&self, truncate: &TruncateToml) -> Resolved<Ends> {
+    pub(super) fn ends(&self, truncate: &TruncateToml) -> Resolved<Ends> {
         let unit = truncate.unit.map_or(Ok(Unit::Utf16), item_unit)?;
         let marker = truncate.marker.clone();
         let count = |v: &Option<Value>| v.as_ref().map_or(Ok(0), |v| self.count(v));

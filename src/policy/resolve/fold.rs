@@ -3,12 +3,14 @@
 use super::{Bound, Resolved};
 use crate::policy::file::{
     CrossingForm, InputForm, KeepRecentToml, MeasureUnit, MessagesToml, OnSummaryOverflow, RuleToml,
-    SelectToml, SummarizeToml,
+    SelectToml, SplitTurnToml, SummarizeToml, TruncateResultsToml, TruncateToml,
 };
 use crate::policy::fold::{
-    Archive, Front, FrontUnit, Keep, Place, Reinject, SummarizeRule, Summarizer, SummaryInput, Tail,
+    Archive, Front, FrontUnit, Keep, Place, Reinject, SplitTurn, SummarizeRule, Summarizer, SummaryInput,
+    Tail, TruncateResults,
 };
 use crate::policy::strategy::{Action, Until};
+use crate::policy::value::Value;
 use crate::provider::Models;
 
 /// A fold that keeps nothing and calls nobody.
@@ -29,6 +31,14 @@ fn bare(keep: Keep) -> SummarizeRule {
         larger_than_last_summary: false,
         reject_if_larger: false,
         drop_oldest_leaving: None,
+        leave_out_percent: Vec::new(),
+        input_last: None,
+        overlap_turns: 0,
+        writes_cache: true,
+        split_turn: None,
+        truncate_results: None,
+        latency_steps: 0,
+        discard_if_stale: false,
         archive: None,
         progress: false,
         min_fold_percent: 0,
@@ -43,12 +53,14 @@ impl Bound<'_> {
     pub(super) fn drop_messages(&mut self, rule: &RuleToml, marker_chars: u64) -> Resolved<Action> {
         let (keep, keep_first) = self.kept(rule)?;
         let place = if keep_first > 0 { Place::InPlace } else { Place::Head };
+        let last_user = matches!(&rule.select, Some(SelectToml::Messages(select)) if select.keep_last_user);
         let min_fold_percent = self.min_fold_percent(rule)?;
         let withhold_kept_thinking = self.withholds(rule.withhold_thinking.as_ref())?;
         Ok(Action::Summarize(SummarizeRule {
             calls: 0,
             wrap_utf16: marker_chars,
             place,
+            reinject: Reinject { last_user, ..Reinject::default() },
             keep_first,
             min_fold_percent,
             withhold_kept_thinking,
@@ -65,6 +77,25 @@ impl Bound<'_> {
         if toml.accumulate && toml.place != Place::Head {
             return Err("summaries that `accumulate` stand in front of the conversation".to_owned());
         }
+        check_input(toml)?;
+        if matches!(&rule.select, Some(SelectToml::Messages(select)) if select.keep_last_user) {
+            return Err(
+                "`keep_last_user` is of `drop`: a summary has `reinject = { last_user = true }`".to_owned()
+            );
+        }
+        let count = |v: &Option<Value>| v.as_ref().map(|v| self.count(v)).transpose();
+        let latency_steps = count(&toml.latency_steps)?.unwrap_or(0);
+        if latency_steps > 0 && rule.cadence.target_required {
+            return Err(
+                "a summary with `latency_steps` cannot be held to a target: leave `target_required` out"
+                    .to_owned(),
+            );
+        }
+        let (input_last, overlap_turns) =
+            (count(&toml.input_last)?, count(&toml.overlap_turns)?.unwrap_or(0));
+        let split_turn = toml.split_turn.as_ref().map(|s| self.split_turn(s)).transpose()?;
+        let truncate_results =
+            toml.truncate_results.as_ref().map(|t| self.truncate_results(t)).transpose()?;
         let (keep, keep_first) = self.kept(rule)?;
         let mut summarizers = vec![self.summarizer(&toml.model, models)?];
         if let Some(fallback) = &toml.fallback_model {
@@ -98,6 +129,14 @@ impl Bound<'_> {
             reject_if_larger: toml.reject_if_larger,
             drop_oldest_leaving: (toml.on_overflow == OnSummaryOverflow::DropOldest)
                 .then_some(toml.min_messages),
+            leave_out_percent: toml.leave_out_percent.clone(),
+            input_last,
+            overlap_turns,
+            writes_cache: toml.cache_writes.unwrap_or(true),
+            split_turn,
+            truncate_results,
+            latency_steps,
+            discard_if_stale: toml.discard_if_stale,
             archive: toml
                 .archive
                 .as_ref()
@@ -112,6 +151,30 @@ impl Bound<'_> {
             withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
             ..bare(keep)
         }))
+    }
+
+    fn split_turn(&self, toml: &SplitTurnToml) -> Resolved<SplitTurn> {
+        Ok(SplitTurn {
+            prompt_utf16: toml.prompt_chars,
+            max_output_tokens: self.count(&toml.max_output_tokens)?,
+            wrap_utf16: toml.wrap_chars,
+        })
+    }
+
+    fn truncate_results(&self, toml: &TruncateResultsToml) -> Resolved<TruncateResults> {
+        let ends = TruncateToml {
+            head: toml.head.clone(),
+            tail: toml.tail.clone(),
+            budget: None,
+            head_percent: None,
+            unit: toml.unit,
+            marker: toml.marker.clone(),
+        };
+        Ok(TruncateResults {
+            beyond: self.count(&toml.beyond)?,
+            ends: self.ends(&ends)?,
+            whole_under: toml.whole_under.as_ref().map_or(Ok(0), |v| self.count(v))?,
+        })
     }
 
     fn min_fold_percent(&self, rule: &RuleToml) -> Resolved<u64> {
@@ -197,6 +260,38 @@ impl Bound<'_> {
             needs_a_place: rule.drop.is_some(),
         })
     }
+}
+
+/// Whether what is said of the input goes with its form.
+fn check_input(toml: &SummarizeToml) -> Resolved<()> {
+    let is_transcript = matches!(toml.input, None | Some(InputForm::Transcript));
+    let of_transcript = [
+        ("input_last", toml.input_last.is_some()),
+        ("overlap_turns", toml.overlap_turns.is_some()),
+        ("split_turn", toml.split_turn.is_some()),
+        ("on_overflow = \"middle_out\"", toml.on_overflow == OnSummaryOverflow::MiddleOut),
+    ];
+    if let Some((key, _)) = of_transcript.iter().find(|(_, given)| *given && !is_transcript) {
+        return Err(format!("`{key}` belongs to `input = \"transcript\"`: messages are sent whole"));
+    }
+    if toml.truncate_results.is_some() && toml.input == Some(InputForm::Fork) {
+        return Err(
+            "`truncate_results` does not go with `input = \"fork\"`, which sends the request as it stands"
+                .to_owned(),
+        );
+    }
+    let is_middle_out = toml.on_overflow == OnSummaryOverflow::MiddleOut;
+    let percents = &toml.leave_out_percent;
+    if is_middle_out != !percents.is_empty() || percents.iter().any(|p| *p == 0 || *p > 100) {
+        return Err(
+            "`on_overflow = \"middle_out\"` goes with `leave_out_percent`, a list of numbers from 1 to 100"
+                .to_owned(),
+        );
+    }
+    if toml.discard_if_stale && toml.latency_steps.is_none() {
+        return Err("`discard_if_stale` goes with `latency_steps`".to_owned());
+    }
+    Ok(())
 }
 
 fn input(toml: &SummarizeToml) -> Resolved<SummaryInput> {

@@ -2,10 +2,10 @@
 //! when a prompt does not fit.
 
 use ctxsim::policy::fold::{Archive, Keep, SummarizeRule};
-use ctxsim::policy::fold_plan::summarizer_reads;
 use ctxsim::policy::interpreter::Interpreter;
 use ctxsim::policy::occasion::Occasion;
 use ctxsim::policy::plan::{Ingest, Plan, SummarizePlan};
+use ctxsim::policy::reads::summarizer_reads;
 use ctxsim::policy::recovery::Ladder;
 use ctxsim::policy::strategy::{Action, Hook, Measure, MessageUnit, Rule};
 use ctxsim::policy::sums::Sums;
