@@ -331,7 +331,7 @@ impl Tail {
                 BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => {
                     self.snap != Snap::User
                 }
-                BlockKind::ToolResult => false,
+                BlockKind::ToolResult => view.is_text_for_pair(**start),
             })
             .copied()
     }

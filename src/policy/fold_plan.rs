@@ -83,6 +83,7 @@ pub(super) fn decide<'p>(
         split_at: fold.split_turn.and_then(|_| turn_cut_in_two(view, fold_to)),
         reads,
         truncated: Vec::new(),
+        reads_cut: false,
         spec: fold,
     }))
 }

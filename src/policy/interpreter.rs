@@ -36,6 +36,8 @@ pub struct Interpreter<'p> {
     /// Of the sequence at hand, per rule: how it came to run.
     fired: Vec<Option<Firing>>,
     stopped: Vec<bool>,
+    /// Per rule that asks for it: the history before it acted, by the estimate.
+    before: Vec<u64>,
 }
 
 impl<'p> Interpreter<'p> {
@@ -53,6 +55,7 @@ impl<'p> Interpreter<'p> {
             memos: vec![Memo::default(); count],
             fired: vec![None; count],
             stopped: vec![false; count],
+            before: vec![0; count],
         }
     }
 
@@ -165,7 +168,13 @@ impl<'p> Interpreter<'p> {
             Action::Offload(_) | Action::Truncate(_) => None,
             Action::Stub(stub) => {
                 let firing = firing.filter(|f| self.pays(rule, occasion, view, f));
-                self.rules[rule].decide(stub, view, law, firing.as_ref())
+                let plan = self.rules[rule].decide(stub, view, law, firing.as_ref());
+                match (plan, &stub.summary) {
+                    (Some(Plan::DropPairs { results, .. }), Some(spec)) => {
+                        Some(Plan::SummarizePairs { results, spec })
+                    }
+                    (plan, _) => plan,
+                }
             }
             Action::Summarize(fold) => {
                 let firing = firing?;
@@ -195,6 +204,8 @@ impl<'p> Interpreter<'p> {
                 let fires = (&firing, tokens_before);
                 let mut plan = fold_plan::decide(fold, spec, law, &cut_sums, &cut_view, occasion, fires);
                 if let Some(Plan::Summarize(plan)) = &mut plan {
+                    let whole = law.map_or(0, |law| law.total(sums.milli_before(plan.fold_to)));
+                    plan.reads_cut = fold.truncate_results.as_ref().is_some_and(|t| whole >= t.whole_under);
                     plan.truncated = cuts;
                 }
                 plan
@@ -267,6 +278,9 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         if !occasion.is_forced && !spec.at.has(occasion.hook) {
             return None;
         }
+        if spec.if_broken.is_some_and(|i| !self.memos[i].is_broken(&self.strategy.rules[i].cadence)) {
+            return None;
+        }
         let mut firing = self.firing(rule, occasion, view);
         self.fired[rule] = firing;
         if let Some(f) = &firing
@@ -278,6 +292,9 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         }
         if firing.is_none() && !matches!(spec.action, Action::Stub(_)) {
             return None;
+        }
+        if spec.stop_if_saved.is_some() {
+            self.before[rule] = self.plain_estimate(rule, view);
         }
         self.decide(rule, occasion, view, firing)
     }
@@ -292,6 +309,12 @@ impl<'p> Policy<'p> for Interpreter<'p> {
             0
         };
         self.memos[rule].acted(&spec.cadence, occasion, view, floor);
+        if let Some(share) = spec.stop_if_saved.filter(|_| !occasion.is_forced) {
+            let (before, after) = (self.before[rule], self.plain_estimate(rule, view));
+            let saved = i128::from(before.saturating_sub(after)) * 1_000_000;
+            self.stopped[rule] = saved >= i128::from(before) * i128::from(share) && saved > 0;
+            return Some(Stopped { stops: self.stopped[rule], tokens_before: before, tokens_after: after });
+        }
         let stop = spec.stop_if_under.filter(|_| !occasion.is_forced)?;
         let after = if stop.plain { self.plain_estimate(rule, view) } else { self.estimate(rule, view) };
         let stops = after < stop.under && occasion.hook != Hook::Manual;

@@ -31,6 +31,7 @@ pub mod stubs;
 pub mod summarize;
 pub mod sums;
 pub mod turns;
+mod twins;
 pub mod value;
 pub mod view;
 pub mod words;

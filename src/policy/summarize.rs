@@ -129,6 +129,9 @@ pub fn transcript(law: &TranscriptLaw, view: &View<'_>, reads: &Reads) -> Transc
             BlockKind::UserText | BlockKind::AssistantText if text == 0 => {}
             BlockKind::UserText => out.part(law.user_label, text, tokens),
             BlockKind::AssistantText => out.part(law.assistant_label, text, tokens),
+            BlockKind::ToolResult if view.is_text_for_pair(block) => {
+                out.part(law.user_label, text, tokens);
+            }
             BlockKind::ToolResult => {
                 let images = view.session.parts_of(block).map_or(0, |p| u64::from(p.image_tokens));
                 let quoted = text.min(law.result_cap);

@@ -59,6 +59,8 @@ pub struct Stored {
     pub path_utf16: u32,
     /// ASCII characters.
     pub ascii: u32,
+    /// Of a result whose call has left: it is a text of the user's.
+    pub is_text: bool,
 }
 
 /// The summary at the head of the history.
@@ -173,6 +175,11 @@ impl View<'_> {
             return None;
         }
         self.stored.binary_search_by_key(&block, |s| s.block).ok().map(|i| &self.stored[i])
+    }
+
+    /// Whether a text stands for a result and its call.
+    pub fn is_text_for_pair(&self, block: u32) -> bool {
+        self.stored_of(block).is_some_and(|s| s.is_text)
     }
 
     /// UTF-16 units of a block's text as stored, images left out.

@@ -105,17 +105,11 @@ impl<'a> Aside<'a> {
 
     /// The history that the summarizer is given: results that the same action cuts are cut in it.
     fn view<'v>(&self, context: &'v Context<'_>) -> Cow<'v, View<'v>> {
-        if self.reads_cut() {
+        if self.plan.reads_cut {
             Cow::Owned(context.view().with_stored(&self.plan.truncated))
         } else {
             Cow::Borrowed(context.view())
         }
-    }
-
-    /// Whether the summarizer is given results as they will be.
-    fn reads_cut(&self) -> bool {
-        let whole_under = self.plan.spec.truncate_results.as_ref().map_or(0, |t| t.whole_under);
-        !self.plan.truncated.is_empty() && self.plan.folded_estimate >= whole_under
     }
 
     fn reads(&self, view: &View<'_>) -> Reads {
@@ -249,7 +243,7 @@ impl<'a> Aside<'a> {
         let in_front = reads.summary && context.summary_at <= view.live_from;
         let summary = view.summary.filter(|_| in_front).map(|s| self.text(s.hash, scaled(s.tokens)));
         let sent = context.wire().session_blocks();
-        let cuts: &[Stored] = if self.reads_cut() { &self.plan.truncated } else { &[] };
+        let cuts: &[Stored] = if self.plan.reads_cut { &self.plan.truncated } else { &[] };
         let folded = sent.filter(|(_, block)| *block >= reads.from && *block < self.plan.fold_to);
         let folded = folded.map(|(sent, block)| {
             let mut sent = *sent;

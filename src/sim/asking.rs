@@ -128,6 +128,12 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 self.log.pairs_dropped(id, &results, saved_utf16);
                 self.note(Change::Dropped { ranges, reason, cause });
             }
+            Plan::SummarizePairs { results, spec } => {
+                if !self.summarize_pairs(id, &results, spec)? {
+                    self.policy.failed(rule);
+                    return Ok(Done::Nothing);
+                }
+            }
             Plan::Strip { blocks } => {
                 let withheld = self.context.apply_strip(&blocks)?;
                 self.log.stripped(id, withheld);

@@ -2,16 +2,19 @@
 
 use super::Recorder;
 use super::aside::{Aside, Less, Part, SummaryCall};
+use super::context::BrokenPlan;
 use super::leave::Fold;
 use super::ledger::Change;
 use super::run::Cell;
 use crate::policy::Policy;
-use crate::policy::fold::{Archive, Place, Summarizer};
+use crate::policy::fold::{Archive, Place, SummarizeRule, Summarizer};
 use crate::policy::occasion::Occasion;
 use crate::policy::plan::{ReplacePlan, SummarizePlan};
+use crate::policy::reads::Reads;
 use crate::policy::strategy::Hook;
 use crate::policy::view::{State, Stored, SummaryMessage};
 use crate::provider::{RejectionKind, Request};
+use crate::session::BlockKind;
 use crate::tokens::scale_milli;
 
 /// Times a summarizer call is made anew with less in it.
@@ -226,6 +229,73 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             }
         }
         answer
+    }
+
+    /// Each result and its call get a text of their own in their place; whether any did.
+    ///
+    /// # Errors
+    /// A block that is no result in the history.
+    pub(super) fn summarize_pairs(
+        &mut self,
+        id: &str,
+        results: &[u32],
+        spec: &'p SummarizeRule,
+    ) -> Result<bool, BrokenPlan> {
+        let pairs = self.context.pairs_of(results)?;
+        let mut stored = Vec::with_capacity(results.len());
+        let mut saved_utf16 = 0;
+        let tokens_before = self.plain_estimate();
+        for result in results {
+            let view = self.context.view();
+            let blocks = &view.session.blocks;
+            let call = pairs.iter().map(|r| r.start).find(|b| {
+                blocks.kind[*b as usize] == BlockKind::ToolUse
+                    && blocks.call[*b as usize] == blocks.call[*result as usize]
+            });
+            let from = call.unwrap_or(*result);
+            let without = (from..*result).filter(|b| Some(*b) != call).collect();
+            let plan = SummarizePlan {
+                fold_to: result + 1,
+                prompt_utf16: 0,
+                tokens_before,
+                folded_messages: 2,
+                kept_turns: 0,
+                keep: Vec::new(),
+                folded_estimate: 0,
+                whole_estimate: 0,
+                reinjected_tokens: 0,
+                must_reach: None,
+                reads: Reads { from, to: result + 1, messages: 2, without, ..Reads::default() },
+                split_at: None,
+                truncated: Vec::new(),
+                reads_cut: false,
+                spec,
+            };
+            let whole_utf16 = view.result_utf16(*result);
+            let Some(call) = self.summarize(id, &plan) else { continue };
+            let SummaryMessage { tokens, utf16, json_utf16, .. } = call.summary;
+            saved_utf16 += whole_utf16.saturating_sub(u64::from(utf16));
+            let (block, bytes, lines, path_utf16, ascii) = (*result, utf16, 1, 0, utf16);
+            stored.push(Stored {
+                block,
+                utf16,
+                bytes,
+                json_utf16,
+                lines,
+                tokens,
+                path_utf16,
+                ascii,
+                is_text: true,
+            });
+        }
+        if stored.is_empty() {
+            return Ok(false);
+        }
+        self.context.apply_texts(&stored)?;
+        let texts = ReplacePlan { stored, saved_utf16, saved_estimate: 0, withhold: None };
+        self.log.replaced(id, &texts, 0);
+        self.note(Change::Texts { stored: texts.stored });
+        Ok(true)
     }
 
     fn fold(&mut self, plan: &SummarizePlan<'_>, summary: Option<SummaryMessage>) -> u64 {

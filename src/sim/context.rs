@@ -261,6 +261,7 @@ impl<'s> Context<'s> {
             tokens: narrow(envelope_tokens + part(text_tokens) + image_tokens),
             path_utf16: narrow(plan.path_utf16),
             ascii: narrow(plan.envelope_utf16 + part(u64::from(blocks.ascii[i]))),
+            is_text: false,
         }
     }
 

@@ -258,7 +258,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     /// Sends the request of `step`, and again after what is done about a refusal.
     fn send(&mut self, step: usize) -> Result<(), Stop> {
-        let mut retried = false;
+        let (mut retried, mut binding_asked) = (false, false);
         if self.session.steps[step].human_turn
             && let Some(recovery) = &self.strategy.recovery
         {
@@ -288,6 +288,11 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     if let RejectionKind::Overflow { input_tokens, limit_tokens } = kind {
                         let deficit = input_tokens.zip(limit_tokens).map(|(used, limit)| used - limit);
                         self.recover_from_overflow(deficit)?;
+                        continue;
+                    }
+                    let is_binding = matches!(kind, RejectionKind::Binding { .. });
+                    if is_binding && !std::mem::replace(&mut binding_asked, true) && self.edit_after_binding()
+                    {
                         continue;
                     }
                     self.recover(kind, retried)?;

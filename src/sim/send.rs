@@ -71,11 +71,13 @@ impl Context<'_> {
 fn edited_content(view: &View<'_>, stubs: &[Stub], at: &mut usize, block: u32, state: State) -> Content {
     let session = view.session;
     *at += stubs[*at..].iter().take_while(|s| s.block < block).count();
-    let stored_tokens = view.stored_of(block).map(|s| s.tokens);
+    let stored = view.stored_of(block);
+    let stored_tokens = stored.map(|s| s.tokens);
     let stub = stubs.get(*at).filter(|s| s.block == block && state.has(State::ELIDED));
     match (stub, stored_tokens) {
         (Some(stub), _) if stub.server => Content::placeholder(session, block, stored_tokens, stub.tokens),
         (Some(stub), _) => Content::stub(session, block, stub.tokens),
+        (None, Some(tokens)) if stored.is_some_and(|s| s.is_text) => Content::text(session, block, tokens),
         (None, Some(tokens)) => Content::stub(session, block, tokens),
         (None, None) => Content::as_recorded(session, block),
     }

@@ -95,6 +95,9 @@ pub(in crate::policy) struct StripToml {}
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::policy) struct SummarizeToml {
+    /// A summary of everything that is selected, unless it says `pair`: one of each call and its result.
+    #[serde(default)]
+    pub(in crate::policy) per: Per,
     #[serde(default)]
     pub(in crate::policy) input: Option<InputForm>,
     /// Labels and caps of a rendered transcript.
@@ -206,6 +209,18 @@ pub(in crate::policy) struct TruncateResultsToml {
     pub(in crate::policy) unit: Option<MeasureUnit>,
     #[serde(default)]
     pub(in crate::policy) marker: StubLaw,
+}
+
+/// What a summary is of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "SummaryPer")]
+pub(in crate::policy) enum Per {
+    /// All that is selected.
+    #[default]
+    Range,
+    /// A call and its result: a text takes their place.
+    Pair,
 }
 
 /// What a summarizer reads.

@@ -7,8 +7,8 @@ mod select;
 
 pub use action::Place;
 pub(super) use action::{
-    InputForm, OffloadToml, OnSummaryOverflow, SplitTurnToml, SummarizeToml, TruncateResultsToml,
-    TruncateToml,
+    InputForm, OffloadToml, OnSummaryOverflow, Per as SummaryPer, SplitTurnToml, SummarizeToml,
+    TruncateResultsToml, TruncateToml,
 };
 pub(super) use one_or_many::OneOrMany;
 pub(super) use rule::{
@@ -16,7 +16,7 @@ pub(super) use rule::{
     ScopeToml, Withhold,
 };
 pub(super) use select::{
-    CrossingForm, ItemsToml, KeepRecentToml, MessagesToml, SelectToml, StopAtForm, UntilToml,
+    CopyForm, CrossingForm, ItemsToml, KeepRecentToml, MessagesToml, SelectToml, StopAtForm, UntilToml,
 };
 
 use std::collections::BTreeMap;

@@ -99,6 +99,12 @@ pub(in crate::policy) struct RuleToml {
     pub(in crate::policy) cadence: CadenceToml,
     #[serde(default)]
     pub(in crate::policy) stop_if_under: Option<StopToml>,
+    /// After acting: if at least this share of the history (plain estimate) left, the rules that follow it do not run.
+    #[serde(default)]
+    pub(in crate::policy) stop_if_saved: Option<Share>,
+    /// Runs only once the breaker of that rule is open.
+    #[serde(default)]
+    pub(in crate::policy) if_broken: Option<String>,
     #[serde(default)]
     pub(in crate::policy) view: EditView,
     /// Stop replaying the thinking that the rule's edit makes stale.

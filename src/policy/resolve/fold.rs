@@ -3,13 +3,13 @@
 use super::{Bound, Resolved};
 use crate::policy::file::{
     CrossingForm, InputForm, KeepRecentToml, MeasureUnit, MessagesToml, OnSummaryOverflow, RuleToml,
-    SelectToml, SplitTurnToml, SummarizeToml, TruncateResultsToml, TruncateToml,
+    SelectToml, SplitTurnToml, SummarizeToml, SummaryPer, TruncateResultsToml, TruncateToml,
 };
 use crate::policy::fold::{
     Archive, Front, FrontUnit, Keep, Place, Reinject, SplitTurn, SummarizeRule, Summarizer, SummaryInput,
     Tail, TruncateResults,
 };
-use crate::policy::strategy::{Action, Until};
+use crate::policy::strategy::{Action, StubRule, StubSize, Until};
 use crate::policy::value::Value;
 use crate::provider::Models;
 
@@ -68,10 +68,26 @@ impl Bound<'_> {
         }))
     }
 
+    /// What a rule with a summarizer does: fold messages, or put a text in the place of each pair.
     pub(super) fn summarize(&mut self, rule: &RuleToml, models: &Models) -> Resolved<Action> {
+        let of_pairs = rule.summarize.as_ref().is_some_and(|s| s.per == SummaryPer::Pair);
+        if !of_pairs {
+            return Ok(Action::Summarize(self.summary_of(rule, models)?));
+        }
+        if !matches!(&rule.select, Some(SelectToml::Pairs(_))) {
+            return Err("a summary of each pair needs `select = { pairs = … }`".to_owned());
+        }
+        let summary = self.summary_of(rule, models)?;
+        match self.stub(rule, StubSize::Nothing)? {
+            Action::Stub(stub) => Ok(Action::Stub(StubRule { summary: Some(Box::new(summary)), ..stub })),
+            other => Ok(other),
+        }
+    }
+
+    fn summary_of(&mut self, rule: &RuleToml, models: &Models) -> Resolved<SummarizeRule> {
         if let Some(native) = &rule.native_compact {
             let max_output_tokens = self.count(&native.max_output_tokens)?;
-            return Ok(Action::Summarize(SummarizeRule { max_output_tokens, ..bare(Keep::Nothing) }));
+            return Ok(SummarizeRule { max_output_tokens, ..bare(Keep::Nothing) });
         }
         let Some(toml) = &rule.summarize else { return Err("no action".to_owned()) };
         if toml.accumulate && toml.place != Place::Head {
@@ -96,7 +112,8 @@ impl Bound<'_> {
         let split_turn = toml.split_turn.as_ref().map(|s| self.split_turn(s)).transpose()?;
         let truncate_results =
             toml.truncate_results.as_ref().map(|t| self.truncate_results(t)).transpose()?;
-        let (keep, keep_first) = self.kept(rule)?;
+        let of_pairs = toml.per == SummaryPer::Pair;
+        let (keep, keep_first) = if of_pairs { (Keep::Nothing, 0) } else { self.kept(rule)? };
         let mut summarizers = vec![self.summarizer(&toml.model, models)?];
         if let Some(fallback) = &toml.fallback_model {
             let second = self.summarizer(fallback, models)?;
@@ -105,7 +122,7 @@ impl Bound<'_> {
             }
         }
         let output = toml.output.as_ref();
-        Ok(Action::Summarize(SummarizeRule {
+        Ok(SummarizeRule {
             models: summarizers,
             input: input(toml)?,
             calls: toml.calls.as_ref().map_or(Ok(1), |v| self.count(v))?.max(1),
@@ -150,7 +167,7 @@ impl Bound<'_> {
             keep_first,
             withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
             ..bare(keep)
-        }))
+        })
     }
 
     fn split_turn(&self, toml: &SplitTurnToml) -> Resolved<SplitTurn> {
@@ -235,6 +252,7 @@ impl Bound<'_> {
             || recent.utf16.is_some()
             || recent.requests.is_some()
             || recent.thinking_turns.is_some()
+            || recent.history_estimate.is_some()
         {
             return Err(
                 "messages are kept by turns, messages, estimated tokens or a share of them".to_owned()
@@ -287,6 +305,25 @@ fn check_input(toml: &SummarizeToml) -> Resolved<()> {
             "`on_overflow = \"middle_out\"` goes with `leave_out_percent`, a list of numbers from 1 to 100"
                 .to_owned(),
         );
+    }
+    let of_range = [
+        ("latency_steps", toml.latency_steps.is_some()),
+        ("truncate_results", toml.truncate_results.is_some()),
+        ("accumulate", toml.accumulate),
+        ("archive", toml.archive.is_some()),
+        ("input_last", toml.input_last.is_some()),
+        ("overlap_turns", toml.overlap_turns.is_some()),
+        ("split_turn", toml.split_turn.is_some()),
+    ];
+    if toml.per == SummaryPer::Pair {
+        if let Some((key, _)) = of_range.iter().find(|(_, given)| *given) {
+            return Err(format!("`{key}` is of a summary of messages, not of each pair"));
+        }
+        if !is_transcript {
+            return Err(
+                "a pair is read as a transcript: `per = \"pair\"` needs the table `transcript`".to_owned()
+            );
+        }
     }
     if toml.discard_if_stale && toml.latency_steps.is_none() {
         return Err("`discard_if_stale` goes with `latency_steps`".to_owned());

@@ -1,5 +1,6 @@
 //! What a rule folds, in words.
 
+use super::items::ends_words;
 use super::{counted, level_text, percent, turns_words};
 use crate::policy::fold::{Front, FrontUnit, Keep, Place, SummarizeRule, SummaryInput, Tail};
 use crate::policy::strategy::Until;
@@ -89,8 +90,32 @@ pub(super) fn fold_words(fold: &SummarizeRule) -> Vec<String> {
     lines
 }
 
+/// How much of what is folded the summarizer sees.
+fn input_words(fold: &SummarizeRule) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(tokens) = fold.input_last {
+        lines.push(format!("the summarizer sees the newest {} of it", counted(tokens, "estimated token")));
+    }
+    if fold.overlap_turns > 0 {
+        let turns = counted(fold.overlap_turns, "turn");
+        lines.push(format!("the summarizer reads {turns} again that earlier summaries stand for"));
+    }
+    if let Some(least) = fold.drop_oldest_leaving {
+        let stays = if least > 0 { format!("; {} stay", counted(least, "message")) } else { String::new() };
+        lines.push(format!("an input that is too long loses its oldest messages{stays}"));
+    }
+    if !fold.leave_out_percent.is_empty() {
+        let percents: Vec<String> = fold.leave_out_percent.iter().map(|p| format!("{p} %")).collect();
+        let percents = percents.join(", ");
+        lines.push(format!(
+            "an input that is refused for its length loses {percents} of its results, from the middle on"
+        ));
+    }
+    lines
+}
+
 /// Where a summary stands, who writes it and what becomes of it.
-fn summary_words(fold: &SummarizeRule) -> Vec<String> {
+pub(super) fn summary_words(fold: &SummarizeRule) -> Vec<String> {
     let mut lines = Vec::new();
     match fold.place {
         Place::Head => {}
@@ -104,6 +129,26 @@ fn summary_words(fold: &SummarizeRule) -> Vec<String> {
     let models: Vec<&str> = fold.models.iter().map(|m| m.model.as_ref().map_or(own, |m| &m.id)).collect();
     if models.iter().any(|m| *m != own) {
         lines.push(format!("summarized by {}", models.join(", else ")));
+    }
+    lines.extend(input_words(fold));
+    if let Some(split) = fold.split_turn {
+        let most = counted(split.max_output_tokens, "token");
+        lines.push(format!("the head of a turn that is cut in two has a call of its own, of at most {most}"));
+    }
+    if !fold.writes_cache {
+        lines.push("the call writes nothing to the cache".to_owned());
+    }
+    if let Some(cut) = &fold.truncate_results {
+        let beyond = counted(cut.beyond, "estimated token");
+        lines.push(format!(
+            "with it results beyond the newest {beyond} of them are cut: {}",
+            ends_words(&cut.ends)
+        ));
+    }
+    if fold.latency_steps > 0 {
+        let stale =
+            if fold.discard_if_stale { ", unless what it stands for was changed meanwhile" } else { "" };
+        lines.push(format!("the summary is there {} later{stale}", counted(fold.latency_steps, "request")));
     }
     if fold.reject_if_larger {
         lines.push("a summary that is no smaller is thrown away, and billed".to_owned());

@@ -1,8 +1,9 @@
 //! What a rule does to single items, in words.
 
+use super::folds::summary_words;
 use super::{NEVER, counted, level_words, number, percent, turns_words, unit_word};
 use crate::policy::strategy::{
-    EditView, Ends, Items, KeepRecent, OffloadRule, Rule, StubRule, StubSize, Until,
+    EditView, Ends, Items, KeepRecent, OffloadRule, Repeated, Rule, StubRule, StubSize, Until,
 };
 
 /// Tools of a list, by name.
@@ -71,11 +72,19 @@ fn size_words(size: &StubSize, what: &str) -> String {
 }
 
 pub(super) fn stub_words(stub: &StubRule, rule: &Rule) -> Vec<String> {
-    let mut lines = vec![size_words(&stub.stub, &format!("old {}", items_word(stub.items)))];
+    let does = match &stub.summary {
+        Some(_) => "a summarizer puts a text of its own in the place of each call and its result".to_owned(),
+        None => size_words(&stub.stub, &format!("old {}", items_word(stub.items))),
+    };
+    let mut lines = vec![does];
     for (only, size) in &stub.by_tool {
         lines.push(format!("of {}: {}", names_words(only), size_words(size, "them")));
     }
     lines.extend(tools_words(&stub.only, &stub.except));
+    lines.extend(stub.repeated.map(|repeated| repeated_words(repeated).to_owned()));
+    if let Some(summary) = &stub.summary {
+        lines.extend(summary_words(summary));
+    }
     if stub.min > 0 {
         lines.push(format!("not those under {}", counted(stub.min, unit_word(stub.min_unit))));
     }
@@ -106,6 +115,14 @@ pub(super) fn stub_words(stub: &StubRule, rule: &Rule) -> Vec<String> {
     lines
 }
 
+fn repeated_words(repeated: Repeated) -> &'static str {
+    match repeated {
+        Repeated::Superseded => "only where the same call was made again later",
+        Repeated::EarlierCopy => "only where a later result has the same content",
+        Repeated::LaterCopy => "only where an earlier result has the same content",
+    }
+}
+
 fn view_words(view: EditView) -> &'static str {
     match view {
         EditView::Ledger => "recorded: later requests carry the same edits",
@@ -128,6 +145,9 @@ fn keep_recent_words(keep: &KeepRecent) -> Vec<String> {
     }
     if let Some(messages) = keep.messages {
         kept.push(counted(messages, "message"));
+    }
+    if let Some(tokens) = keep.history_estimate {
+        kept.push(format!("messages of {}", counted(tokens, "estimated token")));
     }
     kept.extend(keep.sizes.iter().map(|(unit, n)| counted(*n, unit_word(*unit))));
     let mut lines = Vec::new();

@@ -41,6 +41,9 @@ fn words_of(rule: &Rule, strategy: &Strategy) -> RuleWords {
     if let Some(first) = rule.follows.and_then(|i| strategy.rules.get(i)) {
         lines.push(format!("if `{}` fired and did not suffice", first.id));
     }
+    if let Some(broken) = rule.if_broken.and_then(|i| strategy.rules.get(i)) {
+        lines.push(format!("only once `{}` is off for its failures or refills", broken.id));
+    }
     lines.extend(when_words(rule));
     match &rule.action {
         Action::Offload(offload) => lines.extend(offload_words(offload)),
@@ -54,6 +57,9 @@ fn words_of(rule: &Rule, strategy: &Strategy) -> RuleWords {
     lines.extend(cadence_words(&rule.cadence));
     if let Some(stop) = rule.stop_if_under {
         lines.push(format!("under {} estimated tokens what follows it does not run", number(stop.under)));
+    }
+    if let Some(share) = rule.stop_if_saved {
+        lines.push(format!("if it takes {} of the history what follows it does not run", percent(share)));
     }
     RuleWords { id: rule.id.clone(), at: hooks_words(rule.at), lines }
 }
@@ -86,7 +92,7 @@ fn percent(millionths: i64) -> String {
     if decimals.is_empty() { format!("{whole} %") } else { format!("{whole}.{decimals} %") }
 }
 
-const HOOKS: [(Hook, &str); 9] = [
+const HOOKS: [(Hook, &str); 10] = [
     (Hook::ToolResult, "when a tool result comes back"),
     (Hook::TurnStart, "when a human turn begins"),
     (Hook::AfterTools, "after a batch of tool results"),
@@ -95,6 +101,7 @@ const HOOKS: [(Hook, &str); 9] = [
     (Hook::TurnEnd, "after an answer without calls"),
     (Hook::Idle, "between requests"),
     (Hook::Overflow, "when the prompt does not fit"),
+    (Hook::Binding, "when bound thinking is refused"),
     (Hook::Manual, "when the user asks"),
 ];
 
