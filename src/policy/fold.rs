@@ -10,7 +10,7 @@ use super::estimate::EstimateLaw;
 pub use super::file::Place;
 use super::laws::TranscriptLaw;
 use super::replace;
-use super::strategy::Turn;
+use super::strategy::{Threshold, Turn};
 use super::stubs::{Firing, is_replaced};
 use super::sums::Sums;
 use super::turns;
@@ -53,6 +53,10 @@ pub struct SummarizeRule {
     pub leave_out_percent: Vec<u64>,
     /// The summarizer sees the newest so many estimated tokens of what is folded.
     pub input_last: Option<u64>,
+    /// What it sees begins at a user message; where there is none, no call is made.
+    pub input_starts_at_user: bool,
+    /// Characters of what stands for a summary where there is nothing to read.
+    pub empty_utf16: u64,
     /// And so many turns once more that earlier summaries stand for.
     pub overlap_turns: u64,
     /// The call writes to the cache.
@@ -63,6 +67,8 @@ pub struct SummarizeRule {
     pub truncate_results: Option<TruncateResults>,
     /// Requests until the summary is there; the session goes on meanwhile.
     pub latency_steps: u64,
+    /// Once it is there: it waits until this holds too.
+    pub place_when: Option<Threshold>,
     /// One that comes after what it stands for was changed is thrown away.
     pub discard_if_stale: bool,
     /// Folded messages go to a file.

@@ -47,7 +47,9 @@ pub(super) fn decide<'p>(
     let of_summary = |s: &SummaryMessage| law.map_or(0, |law| view.milli_of_summary(law, s));
     let new_milli = sums.milli_before(fold_to) - view.summary.as_ref().map_or(0, of_summary);
     let last_milli = view.last_summary.as_ref().map_or(0, of_summary);
-    if fold.larger_than_last_summary && !occasion.asks_no_trigger() && new_milli <= last_milli {
+    // What would leave: where summaries do not accumulate, the old one too.
+    let leaves_milli = if stays.is_some() { new_milli } else { sums.milli_before(fold_to) };
+    if fold.larger_than_last_summary && !occasion.asks_no_trigger() && leaves_milli <= last_milli {
         return None;
     }
     let folded_milli = if stays.is_some() { new_milli } else { sums.milli_before(fold_to) };
@@ -105,6 +107,9 @@ fn reads(
     let mut reads = Reads { summary, from: view.live_from, to: fold_to, messages, again, ..Reads::default() };
     if let (Some(tokens), Some(law)) = (fold.input_last, law) {
         reads.keep_newest(view, law, tokens);
+    }
+    if fold.input_starts_at_user {
+        reads.start_at_user(view);
     }
     reads
 }

@@ -8,14 +8,17 @@ use super::Policy;
 use super::action::{Action, Growth, OffloadRule, TruncateRule};
 use super::cadence::Memo;
 use super::estimate::{Anchor, EstimateLaw, TextSize};
+use super::fold::SummarizeRule;
 use super::items::item_size;
 use super::laws::{Facts, excerpt, lines_in_part};
 use super::measures::Results;
 use super::occasion::{Occasion, Stopped};
 use super::plan::{Ingest, Offload, Plan};
+use super::sent::MeasuredState;
 use super::strategy::{Hook, Hooks, Measure, MessageUnit, Rule, Strategy, Threshold, Unit};
 pub use super::stubs::Firing;
 use super::stubs::RuleState;
+use super::summarize::messages_in;
 use super::sums::Sums;
 use super::turns;
 use super::view::View;
@@ -97,7 +100,7 @@ impl<'p> Interpreter<'p> {
         }
         let mut first = None;
         for threshold in spec.when.iter().filter(|t| t.at.is_none_or(|at| at == occasion.hook)) {
-            let value = self.value(rule, threshold.measure, occasion, view);
+            let value = self.measured(rule, threshold, occasion, view);
             if threshold.crossed(value) {
                 let growth = if spec.cadence.knows_growth {
                     self.memos[rule].growth(value, occasion)
@@ -114,6 +117,27 @@ impl<'p> Interpreter<'p> {
             }
         }
         first
+    }
+
+    /// What a threshold is about, in the state of the history that it asks for.
+    fn measured(&mut self, rule: usize, threshold: &Threshold, occasion: &Occasion, view: &View<'_>) -> u64 {
+        if threshold.state == MeasuredState::Stored {
+            return self.value(rule, threshold.measure, occasion, view);
+        }
+        let law = self.strategy.law_of(&self.strategy.rules[rule]);
+        let other = view.in_state(threshold.state);
+        match (threshold.measure, law) {
+            (Measure::ToolResults(unit), _) => {
+                let live = other.results.iter().filter(|b| other.is_live(**b));
+                live.map(|b| item_size(&other, law, *b, unit)).sum()
+            }
+            (Measure::Messages(MessageUnit::Estimate), Some(law)) => other.estimate_tokens(law),
+            (Measure::Messages(MessageUnit::PlainEstimate), Some(law)) => other.sum_of_messages(law),
+            (Measure::Messages(MessageUnit::Count), Some(law)) => {
+                messages_in(&other, other.live_from..other.revealed, law.merged)
+            }
+            _ => 0,
+        }
     }
 
     fn value(&mut self, rule: usize, measure: Measure, occasion: &Occasion, view: &View<'_>) -> u64 {
@@ -233,6 +257,16 @@ impl<'p> Interpreter<'p> {
 }
 
 impl<'p> Policy<'p> for Interpreter<'p> {
+    fn summary_is_due(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> bool {
+        let strategy = self.strategy;
+        match &strategy.rules[rule].action {
+            Action::Summarize(SummarizeRule { place_when: Some(threshold), .. }) => {
+                threshold.crossed(self.measured(rule, threshold, occasion, view))
+            }
+            _ => true,
+        }
+    }
+
     fn rule_count(&self) -> usize {
         self.strategy.rules.len()
     }
@@ -304,7 +338,7 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         let firing = self.fired[rule].unwrap_or_default();
         let wants_floor = spec.cadence.no_refire_above_floor || spec.cadence.knows_growth;
         let floor = if wants_floor && !spec.when.is_empty() {
-            self.value(rule, spec.when[0].measure, occasion, view)
+            self.measured(rule, &spec.when[0], occasion, view)
         } else {
             0
         };

@@ -73,6 +73,19 @@ impl Reads {
         self.messages = messages + u64::from(self.summary);
     }
 
+    /// Leaves out what stands before the first user message, the old summary counting as one.
+    pub fn start_at_user(&mut self, view: &View<'_>) {
+        if self.summary {
+            return;
+        }
+        self.again = 0..0;
+        let kinds = &view.session.blocks.kind;
+        let is_user = |b: &u32| matches!(kinds[*b as usize], BlockKind::UserText | BlockKind::Image);
+        let first = (self.from..self.to).find(|b| view.is_live(*b) && is_user(b)).unwrap_or(self.to);
+        self.cut = self.cut.filter(|cut| first < cut.end);
+        self.from = first;
+    }
+
     /// Leaves out so many hundredths of the results, at least one of them: those in the middle first.
     pub fn leave_out_results(&mut self, view: &View<'_>, percent: u64) {
         let kinds = &view.session.blocks.kind;

@@ -12,6 +12,7 @@ pub use super::action::{
 use super::estimate::EstimateLaw;
 pub use super::fold::{Keep, Snap, SummarizeRule, SummaryInput, Tail, Toward};
 use super::recovery::Recovery;
+use super::sent::MeasuredState;
 use crate::provider::{PrefixMismatch, Ttl};
 
 /// What a client does when the provider refuses bound thinking.
@@ -248,6 +249,8 @@ pub struct Threshold {
     pub at: Option<Hook>,
     /// Passes over the cadence.
     pub hard: bool,
+    /// Of which history.
+    pub state: MeasuredState,
 }
 
 impl Threshold {

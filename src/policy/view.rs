@@ -3,6 +3,7 @@
 
 use crate::policy::estimate::{Anchor, EstimateLaw, MessageSize, TextLaw, TextSize};
 use crate::policy::laws::safe_name;
+use crate::policy::sent::Stub;
 use crate::session::compile::json_utf16;
 use crate::session::{BlockKind, Flags, Session, Tool};
 
@@ -122,6 +123,8 @@ pub struct View<'s> {
     pub summary: Option<SummaryMessage>,
     /// The newest summary alone.
     pub last_summary: Option<SummaryMessage>,
+    /// Stubs that stand in requests, by ascending block.
+    pub stubs: Vec<Stub>,
     /// Tool results that came, ascending; not all need be live.
     pub results: Vec<u32>,
     /// First blocks of the user messages that came, ascending; not all need be live.

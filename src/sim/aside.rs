@@ -131,6 +131,15 @@ impl<'a> Aside<'a> {
         reads.summary || reads.blocks(context.view()).next().is_some()
     }
 
+    /// What stands for a summary where there was nothing to read: nobody was asked.
+    pub(super) fn empty_summary(&self, model: &ModelSpec) -> SummaryCall {
+        let text_milli = u64::from(self.session.coefficients.text_milli);
+        let tokens = scale_milli(self.plan.spec.empty_utf16, text_milli);
+        let summary =
+            self.summary(scale_tokens(tokens, self.session.tokenizer, model.tokenizer), model.tokenizer);
+        SummaryCall { usage: Usage::default(), cost_pusd: 0, summary, sent_conversation: false }
+    }
+
     /// Takes the oldest messages off the front of `blocks`, prefix apart; an answer goes as a whole, and a
     /// result without its call goes too.
     fn shed(&self, blocks: &mut Vec<SentBlock>) {

@@ -71,10 +71,19 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     /// Summaries that have been written by now are put in the place of what they stand for.
     pub(super) fn put_in_place(&mut self) {
+        if self.underway.is_empty() {
+            return;
+        }
         let number = self.log.number();
-        while let Some(at) = self.underway.iter().position(|u| u.due <= number) {
+        let occasion = self.occasion(Hook::Request);
+        let mut at = 0;
+        while at < self.underway.len() {
+            let Underway { rule, due, .. } = self.underway[at];
+            if due > number || !self.policy.summary_is_due(rule, &occasion, self.context.view()) {
+                at += 1;
+                continue;
+            }
             let Underway { rule, id, plan, call, seen, .. } = self.underway.remove(at);
-            let occasion = self.occasion(Hook::Request);
             self.policy.begin(&occasion);
             let is_stale = plan.spec.discard_if_stale && self.as_seen(&plan) != seen;
             let fits = self.still_stands(&plan) && self.context.check_fold(&plan).is_ok();
@@ -167,6 +176,12 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             (Some(turn), Some(split)) => vec![Part::BeforeTurn(turn), Part::Turn(turn, split)],
             _ => vec![Part::Whole],
         };
+        if plan.spec.empty_utf16 > 0 {
+            let aside = Aside::new(self.session, self.strategy, self.model, plan, parts[0], Less::default());
+            if !aside.has_input(&self.context) {
+                return Some(aside.empty_summary(self.model));
+            }
+        }
         let asked = |cell: &mut Self, summarizer: &Summarizer| {
             let mut whole: Option<SummaryCall> = None;
             for part in &parts {

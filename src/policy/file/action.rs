@@ -139,6 +139,12 @@ pub(in crate::policy) struct SummarizeToml {
     /// Of a transcript: the newest so many estimated tokens of what is folded are all that it shows.
     #[serde(default)]
     pub(in crate::policy) input_last: Option<Value>,
+    /// Of a transcript: it begins at a user message; where there is none, no call is made.
+    #[serde(default)]
+    pub(in crate::policy) input_starts_at_user: bool,
+    /// Characters of what stands for a summary where there is nothing to read.
+    #[serde(default)]
+    pub(in crate::policy) empty_chars: u64,
     /// Of a transcript: so many turns that earlier summaries stand for are read once more.
     #[serde(default)]
     pub(in crate::policy) overlap_turns: Option<Value>,
@@ -154,6 +160,12 @@ pub(in crate::policy) struct SummarizeToml {
     /// Requests until the summary is there; the session goes on meanwhile.
     #[serde(default)]
     pub(in crate::policy) latency_steps: Option<Value>,
+    /// With `latency_steps`: once it is there it waits until the rule's first measure is above this.
+    #[serde(default)]
+    pub(in crate::policy) place_over: Option<Value>,
+    /// The same, at or above.
+    #[serde(default)]
+    pub(in crate::policy) place_at_least: Option<Value>,
     /// With `latency_steps`: thrown away if what it stands for was changed meanwhile; it is billed all the same.
     #[serde(default)]
     pub(in crate::policy) discard_if_stale: bool,

@@ -16,6 +16,7 @@ use super::{Belief, EstimateToml, MessagesForm, OneOrMany, SelectToml};
 use crate::policy::laws::StubLaw;
 use crate::policy::params::{Ability, ParamValue};
 use crate::policy::recovery::{Newest, OnRetryFailure, Reset};
+use crate::policy::sent::MeasuredState;
 use crate::policy::strategy::{EditView, Hook, Turn, WhenCache};
 use crate::policy::value::{Share, Value};
 
@@ -201,6 +202,9 @@ pub(in crate::policy) struct MeasureToml {
     /// Passes over `cadence`.
     #[serde(default)]
     pub(in crate::policy) hard: bool,
+    /// Which state of the history: as it is stored, without this.
+    #[serde(default)]
+    pub(in crate::policy) state: MeasuredState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]

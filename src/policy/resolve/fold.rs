@@ -2,14 +2,14 @@
 
 use super::{Bound, Resolved};
 use crate::policy::file::{
-    CrossingForm, InputForm, KeepRecentToml, MeasureUnit, MessagesToml, OnSummaryOverflow, RuleToml,
-    SelectToml, SplitTurnToml, SummarizeToml, SummaryPer, TruncateResultsToml, TruncateToml,
+    CrossingForm, InputForm, KeepRecentToml, MeasureToml, MeasureUnit, MessagesToml, OnSummaryOverflow,
+    RuleToml, SelectToml, SplitTurnToml, SummarizeToml, SummaryPer, TruncateResultsToml, TruncateToml,
 };
 use crate::policy::fold::{
     Archive, Front, FrontUnit, Keep, Place, Reinject, SplitTurn, SummarizeRule, Summarizer, SummaryInput,
     Tail, TruncateResults,
 };
-use crate::policy::strategy::{Action, StubRule, StubSize, Until};
+use crate::policy::strategy::{Action, StubRule, StubSize, Threshold, Until};
 use crate::policy::value::Value;
 use crate::provider::Models;
 
@@ -33,11 +33,14 @@ fn bare(keep: Keep) -> SummarizeRule {
         drop_oldest_leaving: None,
         leave_out_percent: Vec::new(),
         input_last: None,
+        input_starts_at_user: false,
+        empty_utf16: 0,
         overlap_turns: 0,
         writes_cache: true,
         split_turn: None,
         truncate_results: None,
         latency_steps: 0,
+        place_when: None,
         discard_if_stale: false,
         archive: None,
         progress: false,
@@ -148,11 +151,14 @@ impl Bound<'_> {
                 .then_some(toml.min_messages),
             leave_out_percent: toml.leave_out_percent.clone(),
             input_last,
+            input_starts_at_user: toml.input_starts_at_user,
+            empty_utf16: toml.empty_chars,
             overlap_turns,
             writes_cache: toml.cache_writes.unwrap_or(true),
             split_turn,
             truncate_results,
             latency_steps,
+            place_when: self.place_when(rule, toml)?,
             discard_if_stale: toml.discard_if_stale,
             archive: toml
                 .archive
@@ -168,6 +174,23 @@ impl Bound<'_> {
             withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
             ..bare(keep)
         })
+    }
+
+    /// What a summary that is written waits for.
+    fn place_when(&self, rule: &RuleToml, toml: &SummarizeToml) -> Resolved<Option<Threshold>> {
+        let (over, at_least) = (toml.place_over.as_ref(), toml.place_at_least.as_ref());
+        if over.is_none() && at_least.is_none() {
+            return Ok(None);
+        }
+        let Some(first) = rule.when.first().filter(|_| toml.latency_steps.is_some()) else {
+            return Err("`place_over` and `place_at_least` go with `latency_steps`, and are of the first measure of `when`"
+                .to_owned());
+        };
+        let (over, at_least) = (over.cloned(), at_least.cloned());
+        self.threshold(
+            rule,
+            &MeasureToml { over, at_least, at: None, off_if_negative: false, ..first.clone() },
+        )
     }
 
     fn split_turn(&self, toml: &SplitTurnToml) -> Resolved<SplitTurn> {
@@ -285,6 +308,7 @@ fn check_input(toml: &SummarizeToml) -> Resolved<()> {
     let is_transcript = matches!(toml.input, None | Some(InputForm::Transcript));
     let of_transcript = [
         ("input_last", toml.input_last.is_some()),
+        ("input_starts_at_user", toml.input_starts_at_user),
         ("overlap_turns", toml.overlap_turns.is_some()),
         ("split_turn", toml.split_turn.is_some()),
         ("on_overflow = \"middle_out\"", toml.on_overflow == OnSummaryOverflow::MiddleOut),

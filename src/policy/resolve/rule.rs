@@ -8,6 +8,7 @@ use crate::policy::file::{
     CadenceToml, MeasureOf, MeasureToml, MeasureUnit, MessagesForm, RuleToml, ScopeToml, SelectToml,
     SummaryPer,
 };
+use crate::policy::sent::MeasuredState;
 use crate::policy::strategy::{
     Cadence, EditView, Hook, Hooks, Measure, MessageUnit, Rule, RuleScope, StopRule, Threshold, Unit,
 };
@@ -133,7 +134,7 @@ impl Bound<'_> {
     }
 
     /// A limit; `None` where it is switched off.
-    fn threshold(&self, rule: &RuleToml, m: &MeasureToml) -> Resolved<Option<Threshold>> {
+    pub(super) fn threshold(&self, rule: &RuleToml, m: &MeasureToml) -> Resolved<Option<Threshold>> {
         let measure = measure(rule, self, m)?;
         let (value, inclusive) = match (&m.over, &m.at_least) {
             (Some(v), None) => (v, false),
@@ -141,8 +142,13 @@ impl Bound<'_> {
             _ => return Err("a measure has exactly one of `over` and `at_least`".to_owned()),
         };
         let limit = value.resolve(self)?;
+        let is_of_history = matches!(measure, Measure::ToolResults(_) | Measure::Messages(_));
+        let counts_turns = matches!(measure, Measure::Messages(MessageUnit::Turns | MessageUnit::Events(_)));
+        if m.state != MeasuredState::Stored && (!is_of_history || counts_turns) {
+            return Err("`state` is of `messages` and `tool_results`, in a size or a count".to_owned());
+        }
         let off = m.off_if_negative && limit < 0;
-        Ok((!off).then_some(Threshold { measure, limit, inclusive, at: m.at, hard: m.hard }))
+        Ok((!off).then_some(Threshold { measure, limit, inclusive, at: m.at, hard: m.hard, state: m.state }))
     }
 
     fn cadence(&self, toml: &CadenceToml) -> Resolved<Cadence> {

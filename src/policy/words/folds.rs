@@ -1,7 +1,7 @@
 //! What a rule folds, in words.
 
 use super::items::ends_words;
-use super::{counted, level_text, percent, turns_words};
+use super::{counted, level_text, percent, threshold_words, turns_words};
 use crate::policy::fold::{Front, FrontUnit, Keep, Place, SummarizeRule, SummaryInput, Tail};
 use crate::policy::strategy::Until;
 
@@ -96,6 +96,9 @@ fn input_words(fold: &SummarizeRule) -> Vec<String> {
     if let Some(tokens) = fold.input_last {
         lines.push(format!("the summarizer sees the newest {} of it", counted(tokens, "estimated token")));
     }
+    if fold.input_starts_at_user {
+        lines.push("from a user message on; where there is none, nobody is asked".to_owned());
+    }
     if fold.overlap_turns > 0 {
         let turns = counted(fold.overlap_turns, "turn");
         lines.push(format!("the summarizer reads {turns} again that earlier summaries stand for"));
@@ -149,6 +152,7 @@ pub(super) fn summary_words(fold: &SummarizeRule) -> Vec<String> {
         let stale =
             if fold.discard_if_stale { ", unless what it stands for was changed meanwhile" } else { "" };
         lines.push(format!("the summary is there {} later{stale}", counted(fold.latency_steps, "request")));
+        lines.extend(fold.place_when.as_ref().map(|t| format!("and waits until {}", threshold_words(t))));
     }
     if fold.reject_if_larger {
         lines.push("a summary that is no smaller is thrown away, and billed".to_owned());

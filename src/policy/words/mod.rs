@@ -4,6 +4,7 @@ mod folds;
 mod items;
 
 use super::recovery::{Newest, Recovery, RecoveryStep};
+use super::sent::MeasuredState;
 use super::strategy::{
     Action, Cadence, Hook, Hooks, Level, Measure, MessageUnit, Rule, Strategy, Threshold, Turn, Unit,
     WhenCache,
@@ -165,7 +166,12 @@ fn threshold_words(threshold: &Threshold) -> String {
     };
     let at = threshold.at.map(|hook| format!(", {}", hook_words(hook))).unwrap_or_default();
     let hard = if threshold.hard { ", whatever the cadence says" } else { "" };
-    format!("{what} {than} {}{ago}{at}{hard}", counted(threshold.limit, one))
+    let state = match threshold.state {
+        MeasuredState::Stored => "",
+        MeasuredState::Sent => " as it is sent",
+        MeasuredState::Original => " as it came",
+    };
+    format!("{what} {than} {}{ago}{state}{at}{hard}", counted(threshold.limit, one))
 }
 
 fn when_words(rule: &Rule) -> Option<String> {
