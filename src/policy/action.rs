@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::fold::SummarizeRule;
 use super::laws::{PathLaw, StubLaw};
 use super::strategy::{Turn, Unit};
+pub use super::twins::Repeated;
 use crate::session::Tool;
 
 /// What a rule does.
@@ -160,6 +161,10 @@ pub struct StubRule {
     pub view: EditView,
     /// Stop replaying the thinking of assistant messages after the first item touched.
     pub withhold_thinking: bool,
+    /// Of pairs: a summary of its own stands for each.
+    pub summary: Option<Box<SummarizeRule>>,
+    /// Only results that another one repeats.
+    pub repeated: Option<Repeated>,
 }
 
 impl StubRule {
@@ -181,6 +186,8 @@ pub struct KeepRecent {
     /// Answers that think.
     pub thinking_turns: Option<u64>,
     pub messages: Option<u64>,
+    /// Messages that come to so many estimated tokens.
+    pub history_estimate: Option<u64>,
     /// Sizes of the newest items.
     pub sizes: Vec<(Unit, u64)>,
     /// The same, counted from the boundary that the other limits give; replaced items do not count.

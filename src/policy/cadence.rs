@@ -42,6 +42,12 @@ impl Memo {
         self.request > 0
     }
 
+    /// Whether the rule is off for the rest of the run.
+    pub(super) fn is_broken(&self, cadence: &Cadence) -> bool {
+        (cadence.breaker_failures > 0 && self.failures >= cadence.breaker_failures)
+            || (cadence.breaker_refills > 0 && self.refills >= cadence.breaker_refills)
+    }
+
     pub(super) fn holds_back(
         &self,
         cadence: &Cadence,
@@ -60,8 +66,7 @@ impl Memo {
         let above_floor = cadence.no_refire_above_floor
             && self.floor > limit
             && firing.value < self.floor + self.floor / 10;
-        let broken = (cadence.breaker_failures > 0 && self.failures >= cadence.breaker_failures)
-            || (cadence.breaker_refills > 0 && self.refills >= cadence.breaker_refills);
+        let broken = self.is_broken(cadence);
         let waits_for_cold = match cadence.when_cache {
             WhenCache::Any => false,
             WhenCache::Cold => !occasion.is_cold,

@@ -5,15 +5,16 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::action::{Level, Until};
+use super::action::{Ends, Level, Until};
 use super::estimate::EstimateLaw;
 pub use super::file::Place;
 use super::laws::TranscriptLaw;
-use super::strategy::Turn;
-use super::stubs::Firing;
+use super::replace;
+use super::strategy::{Threshold, Turn};
+use super::stubs::{Firing, is_replaced};
 use super::sums::Sums;
 use super::turns;
-use super::view::View;
+use super::view::{Stored, View};
 use crate::provider::ModelSpec;
 use crate::session::BlockKind;
 
@@ -48,6 +49,28 @@ pub struct SummarizeRule {
     /// Messages that stay where an input too long for the summarizer loses its oldest; `None`: it is sent
     /// as it is.
     pub drop_oldest_leaving: Option<u64>,
+    /// Results left out of an input that is refused for its length, in hundredths of them: one more try each.
+    pub leave_out_percent: Vec<u64>,
+    /// The summarizer sees the newest so many estimated tokens of what is folded.
+    pub input_last: Option<u64>,
+    /// What it sees begins at a user message; where there is none, no call is made.
+    pub input_starts_at_user: bool,
+    /// Characters of what stands for a summary where there is nothing to read.
+    pub empty_utf16: u64,
+    /// And so many turns once more that earlier summaries stand for.
+    pub overlap_turns: u64,
+    /// The call writes to the cache.
+    pub writes_cache: bool,
+    /// Where the tail begins inside a turn, the head of that turn has a call of its own.
+    pub split_turn: Option<SplitTurn>,
+    /// Old results are cut in the same action.
+    pub truncate_results: Option<TruncateResults>,
+    /// Requests until the summary is there; the session goes on meanwhile.
+    pub latency_steps: u64,
+    /// Once it is there: it waits until this holds too.
+    pub place_when: Option<Threshold>,
+    /// One that comes after what it stands for was changed is thrown away.
+    pub discard_if_stale: bool,
     /// Folded messages go to a file.
     pub archive: Option<Archive>,
     /// The agent reports the summary as it streams.
@@ -60,6 +83,43 @@ pub struct SummarizeRule {
     pub keep_first: u64,
     /// Stop replaying the thinking of the turns that are kept.
     pub withhold_kept_thinking: bool,
+}
+
+/// A call about the head of a turn that the tail cuts in two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SplitTurn {
+    pub prompt_utf16: u64,
+    pub max_output_tokens: u64,
+    /// Characters between the two summaries.
+    pub wrap_utf16: u64,
+}
+
+/// Results that are cut if a summary is accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TruncateResults {
+    /// The newest results that come to so many estimated tokens stay whole, those cut counted as cut.
+    pub beyond: u64,
+    pub ends: Ends,
+    /// The summarizer is given them whole where what is folded is below so many estimated tokens.
+    pub whole_under: u64,
+}
+
+impl TruncateResults {
+    /// What is left of the results that are cut, ascending; the crossing one is.
+    pub fn cuts(&self, view: &View<'_>, law: &EstimateLaw) -> Vec<Stored> {
+        let first = view.results.partition_point(|b| *b < view.live_from);
+        let mut counted = 0;
+        let mut cuts = Vec::new();
+        for block in view.results[first..].iter().rev().copied().filter(|b| view.is_live(*b)) {
+            let whole = view.text_tokens(law, &view.text_size(block));
+            let is_over = counted + whole > self.beyond && !is_replaced(view, block);
+            let cut = if is_over { replace::cut(view, block, &self.ends) } else { None };
+            counted += cut.as_ref().map_or(whole, |cut| view.text_tokens(law, &replace::text_of(cut)));
+            cuts.extend(cut);
+        }
+        cuts.reverse();
+        cuts
+    }
 }
 
 /// A model that summarizes.
@@ -277,7 +337,7 @@ impl Tail {
                 BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => {
                     self.snap != Snap::User
                 }
-                BlockKind::ToolResult => false,
+                BlockKind::ToolResult => view.is_text_for_pair(**start),
             })
             .copied()
     }

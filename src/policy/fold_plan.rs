@@ -6,6 +6,7 @@ use super::estimate::EstimateLaw;
 use super::fold::{Keep, SummarizeRule, SummaryInput, last_user_message};
 use super::occasion::Occasion;
 use super::plan::{Plan, SummarizePlan};
+use super::reads::Reads;
 use super::strategy::{Hook, Rule};
 use super::stubs::Firing;
 use super::sums::Sums;
@@ -46,7 +47,9 @@ pub(super) fn decide<'p>(
     let of_summary = |s: &SummaryMessage| law.map_or(0, |law| view.milli_of_summary(law, s));
     let new_milli = sums.milli_before(fold_to) - view.summary.as_ref().map_or(0, of_summary);
     let last_milli = view.last_summary.as_ref().map_or(0, of_summary);
-    if fold.larger_than_last_summary && !occasion.asks_no_trigger() && new_milli <= last_milli {
+    // What would leave: where summaries do not accumulate, the old one too.
+    let leaves_milli = if stays.is_some() { new_milli } else { sums.milli_before(fold_to) };
+    if fold.larger_than_last_summary && !occasion.asks_no_trigger() && leaves_milli <= last_milli {
         return None;
     }
     let folded_milli = if stays.is_some() { new_milli } else { sums.milli_before(fold_to) };
@@ -60,11 +63,12 @@ pub(super) fn decide<'p>(
     }
     let must_reach =
         fold.must_reach.map(|level| u64::try_from(level.value(firing.limit, firing.growth)).unwrap_or(0));
+    let reads = reads(fold, rule, law, view, fold_to, folded_messages);
     let prompt_utf16 = match &fold.input {
         SummaryInput::PrefixFork => 0,
         SummaryInput::Messages { prompt_utf16 } | SummaryInput::Fork { prompt_utf16 } => *prompt_utf16,
         SummaryInput::Transcript { law, prompt_utf16, .. } => {
-            prompt_utf16 + summarize::transcript(law, view, stays.is_none(), fold_to).utf16
+            prompt_utf16 + summarize::transcript(law, view, &reads).utf16
         }
     };
     Some(Plan::Summarize(SummarizePlan {
@@ -78,8 +82,45 @@ pub(super) fn decide<'p>(
         whole_estimate,
         reinjected_tokens,
         must_reach,
+        split_at: fold.split_turn.and_then(|_| turn_cut_in_two(view, fold_to)),
+        reads,
+        truncated: Vec::new(),
+        reads_cut: false,
         spec: fold,
     }))
+}
+
+/// What the summarizer is given.
+fn reads(
+    fold: &SummarizeRule,
+    rule: &Rule,
+    law: Option<&EstimateLaw>,
+    view: &View<'_>,
+    fold_to: u32,
+    messages: u64,
+) -> Reads {
+    let again = match fold.overlap_turns {
+        0 => 0..0,
+        turns => turns::boundary_of_folded(view, rule.scope.turn, turns, view.live_from)..view.live_from,
+    };
+    let summary = view.summary.is_some() && !fold.accumulates;
+    let mut reads = Reads { summary, from: view.live_from, to: fold_to, messages, again, ..Reads::default() };
+    if let (Some(tokens), Some(law)) = (fold.input_last, law) {
+        reads.keep_newest(view, law, tokens);
+    }
+    if fold.input_starts_at_user {
+        reads.start_at_user(view);
+    }
+    reads
+}
+
+/// The user message whose turn a tail begins in the middle of.
+fn turn_cut_in_two(view: &View<'_>, fold_to: u32) -> Option<u32> {
+    let kept = (fold_to..view.revealed).find(|b| view.is_live(*b))?;
+    if matches!(view.session.blocks.kind[kept as usize], BlockKind::UserText | BlockKind::Image) {
+        return None;
+    }
+    last_user_message(view, fold_to).map(|message| message.start)
 }
 
 /// The first block that stays; `None`: nothing is folded.
@@ -108,60 +149,6 @@ fn cut(
     let has_tail = matches!(fold.keep, Keep::RecentTokens(_) | Keep::Tail(_) | Keep::Until(..));
     let may_refold = view.summary.is_some() && has_tail;
     fold_to.filter(|to| *to > view.live_from || may_refold)
-}
-
-/// What a summarizer is given of the folded messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reads {
-    /// The old summary is part of it.
-    pub summary: bool,
-    /// First block.
-    pub from: u32,
-    pub messages: u64,
-}
-
-/// Where the folded messages do not fit a window, the oldest are left out until they do, or until so many
-/// are left; a result without its call is left out too.
-pub fn summarizer_reads(
-    view: &View<'_>,
-    law: Option<&EstimateLaw>,
-    plan: &SummarizePlan<'_>,
-    window: u64,
-) -> Reads {
-    let whole = Reads {
-        summary: view.summary.is_some() && !plan.spec.accumulates,
-        from: view.live_from,
-        messages: plan.folded_messages,
-    };
-    let (Some(leave), Some(law)) = (plan.spec.drop_oldest_leaving, law) else { return whole };
-    let mut reads = whole;
-    let mut tokens = plan.folded_estimate;
-    while tokens >= window && reads.messages > leave {
-        if std::mem::take(&mut reads.summary) {
-            tokens = tokens.saturating_sub(law.total(view.summary_milli(law)));
-            reads.messages -= 1;
-            continue;
-        }
-        while reads.from < plan.fold_to && !view.is_live(reads.from) {
-            reads.from += 1;
-        }
-        if reads.from >= plan.fold_to {
-            break;
-        }
-        let message = view.message_from(reads.from, law.merged);
-        reads.from = message.end;
-        tokens = tokens.saturating_sub(view.message_tokens(law, message));
-        reads.messages -= 1;
-    }
-    let kinds = &view.session.blocks.kind;
-    if reads.from > view.live_from {
-        while reads.from < plan.fold_to && kinds[reads.from as usize] == BlockKind::ToolResult {
-            let message = view.message_from(reads.from, law.merged);
-            reads.from = message.end;
-            reads.messages = reads.messages.saturating_sub(1);
-        }
-    }
-    reads
 }
 
 /// First block of the answer whose calls are still open.

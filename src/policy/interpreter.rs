@@ -8,14 +8,17 @@ use super::Policy;
 use super::action::{Action, Growth, OffloadRule, TruncateRule};
 use super::cadence::Memo;
 use super::estimate::{Anchor, EstimateLaw, TextSize};
+use super::fold::SummarizeRule;
 use super::items::item_size;
 use super::laws::{Facts, excerpt, lines_in_part};
 use super::measures::Results;
 use super::occasion::{Occasion, Stopped};
 use super::plan::{Ingest, Offload, Plan};
+use super::sent::MeasuredState;
 use super::strategy::{Hook, Hooks, Measure, MessageUnit, Rule, Strategy, Threshold, Unit};
 pub use super::stubs::Firing;
 use super::stubs::RuleState;
+use super::summarize::messages_in;
 use super::sums::Sums;
 use super::turns;
 use super::view::View;
@@ -36,6 +39,8 @@ pub struct Interpreter<'p> {
     /// Of the sequence at hand, per rule: how it came to run.
     fired: Vec<Option<Firing>>,
     stopped: Vec<bool>,
+    /// Per rule that asks for it: the history before it acted, by the estimate.
+    before: Vec<u64>,
 }
 
 impl<'p> Interpreter<'p> {
@@ -53,6 +58,7 @@ impl<'p> Interpreter<'p> {
             memos: vec![Memo::default(); count],
             fired: vec![None; count],
             stopped: vec![false; count],
+            before: vec![0; count],
         }
     }
 
@@ -94,7 +100,7 @@ impl<'p> Interpreter<'p> {
         }
         let mut first = None;
         for threshold in spec.when.iter().filter(|t| t.at.is_none_or(|at| at == occasion.hook)) {
-            let value = self.value(rule, threshold.measure, occasion, view);
+            let value = self.measured(rule, threshold, occasion, view);
             if threshold.crossed(value) {
                 let growth = if spec.cadence.knows_growth {
                     self.memos[rule].growth(value, occasion)
@@ -111,6 +117,27 @@ impl<'p> Interpreter<'p> {
             }
         }
         first
+    }
+
+    /// What a threshold is about, in the state of the history that it asks for.
+    fn measured(&mut self, rule: usize, threshold: &Threshold, occasion: &Occasion, view: &View<'_>) -> u64 {
+        if threshold.state == MeasuredState::Stored {
+            return self.value(rule, threshold.measure, occasion, view);
+        }
+        let law = self.strategy.law_of(&self.strategy.rules[rule]);
+        let other = view.in_state(threshold.state);
+        match (threshold.measure, law) {
+            (Measure::ToolResults(unit), _) => {
+                let live = other.results.iter().filter(|b| other.is_live(**b));
+                live.map(|b| item_size(&other, law, *b, unit)).sum()
+            }
+            (Measure::Messages(MessageUnit::Estimate), Some(law)) => other.estimate_tokens(law),
+            (Measure::Messages(MessageUnit::PlainEstimate), Some(law)) => other.sum_of_messages(law),
+            (Measure::Messages(MessageUnit::Count), Some(law)) => {
+                messages_in(&other, other.live_from..other.revealed, law.merged)
+            }
+            _ => 0,
+        }
     }
 
     fn value(&mut self, rule: usize, measure: Measure, occasion: &Occasion, view: &View<'_>) -> u64 {
@@ -165,7 +192,13 @@ impl<'p> Interpreter<'p> {
             Action::Offload(_) | Action::Truncate(_) => None,
             Action::Stub(stub) => {
                 let firing = firing.filter(|f| self.pays(rule, occasion, view, f));
-                self.rules[rule].decide(stub, view, law, firing.as_ref())
+                let plan = self.rules[rule].decide(stub, view, law, firing.as_ref());
+                match (plan, &stub.summary) {
+                    (Some(Plan::DropPairs { results, .. }), Some(spec)) => {
+                        Some(Plan::SummarizePairs { results, spec })
+                    }
+                    (plan, _) => plan,
+                }
             }
             Action::Summarize(fold) => {
                 let firing = firing?;
@@ -176,7 +209,30 @@ impl<'p> Interpreter<'p> {
                     self.sums(rule, view, law);
                 }
                 let sums = &self.sums[if spec.scope.estimate.is_some() { rule + 1 } else { 0 }];
-                fold_plan::decide(fold, spec, law, sums, view, occasion, (&firing, tokens_before))
+                let cuts = fold.truncate_results.as_ref().zip(law).map(|(cut, law)| cut.cuts(view, law));
+                let Some(cuts) = cuts.filter(|cuts| !cuts.is_empty()) else {
+                    return fold_plan::decide(
+                        fold,
+                        spec,
+                        law,
+                        sums,
+                        view,
+                        occasion,
+                        (&firing, tokens_before),
+                    );
+                };
+                // Where the history is cut follows from what the results will be.
+                let cut_view = view.with_stored(&cuts);
+                let mut cut_sums = Sums::default();
+                law.inspect(|law| cut_sums.refresh(&cut_view, law));
+                let fires = (&firing, tokens_before);
+                let mut plan = fold_plan::decide(fold, spec, law, &cut_sums, &cut_view, occasion, fires);
+                if let Some(Plan::Summarize(plan)) = &mut plan {
+                    let whole = law.map_or(0, |law| law.total(sums.milli_before(plan.fold_to)));
+                    plan.reads_cut = fold.truncate_results.as_ref().is_some_and(|t| whole >= t.whole_under);
+                    plan.truncated = cuts;
+                }
+                plan
             }
         }
     }
@@ -201,6 +257,16 @@ impl<'p> Interpreter<'p> {
 }
 
 impl<'p> Policy<'p> for Interpreter<'p> {
+    fn summary_is_due(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> bool {
+        let strategy = self.strategy;
+        match &strategy.rules[rule].action {
+            Action::Summarize(SummarizeRule { place_when: Some(threshold), .. }) => {
+                threshold.crossed(self.measured(rule, threshold, occasion, view))
+            }
+            _ => true,
+        }
+    }
+
     fn rule_count(&self) -> usize {
         self.strategy.rules.len()
     }
@@ -246,6 +312,9 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         if !occasion.is_forced && !spec.at.has(occasion.hook) {
             return None;
         }
+        if spec.if_broken.is_some_and(|i| !self.memos[i].is_broken(&self.strategy.rules[i].cadence)) {
+            return None;
+        }
         let mut firing = self.firing(rule, occasion, view);
         self.fired[rule] = firing;
         if let Some(f) = &firing
@@ -258,6 +327,9 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         if firing.is_none() && !matches!(spec.action, Action::Stub(_)) {
             return None;
         }
+        if spec.stop_if_saved.is_some() {
+            self.before[rule] = self.plain_estimate(rule, view);
+        }
         self.decide(rule, occasion, view, firing)
     }
 
@@ -266,11 +338,17 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         let firing = self.fired[rule].unwrap_or_default();
         let wants_floor = spec.cadence.no_refire_above_floor || spec.cadence.knows_growth;
         let floor = if wants_floor && !spec.when.is_empty() {
-            self.value(rule, spec.when[0].measure, occasion, view)
+            self.measured(rule, &spec.when[0], occasion, view)
         } else {
             0
         };
         self.memos[rule].acted(&spec.cadence, occasion, view, floor);
+        if let Some(share) = spec.stop_if_saved.filter(|_| !occasion.is_forced) {
+            let (before, after) = (self.before[rule], self.plain_estimate(rule, view));
+            let saved = i128::from(before.saturating_sub(after)) * 1_000_000;
+            self.stopped[rule] = saved >= i128::from(before) * i128::from(share) && saved > 0;
+            return Some(Stopped { stops: self.stopped[rule], tokens_before: before, tokens_after: after });
+        }
         let stop = spec.stop_if_under.filter(|_| !occasion.is_forced)?;
         let after = if stop.plain { self.plain_estimate(rule, view) } else { self.estimate(rule, view) };
         let stops = after < stop.under && occasion.hook != Hook::Manual;

@@ -46,6 +46,9 @@ pub(super) fn boundary(stub: &StubRule, view: &View<'_>, law: Option<&EstimateLa
     if let Some(messages) = keep.messages {
         boundary = boundary.min(messages_boundary(view, messages, law.is_some_and(|l| l.merged)));
     }
+    if let Some((tokens, law)) = keep.history_estimate.zip(law) {
+        boundary = boundary.min(history_boundary(keep, view, law, tokens));
+    }
     let newest = view.revealed;
     for size in &keep.sizes {
         boundary = boundary.min(size_boundary(keep, view, law, *size, newest));
@@ -93,7 +96,7 @@ fn results_boundary(stub: &StubRule, view: &View<'_>, kept: u64) -> u32 {
 }
 
 /// The call that a result answers.
-fn call_of(view: &View<'_>, result: u32) -> Option<u32> {
+pub(super) fn call_of(view: &View<'_>, result: u32) -> Option<u32> {
     let blocks = &view.session.blocks;
     let call = blocks.call.get(result as usize).filter(|_| result < view.revealed)?;
     (view.live_from..result)
@@ -128,6 +131,21 @@ fn messages_boundary(view: &View<'_>, kept: u64, merged: bool) -> u32 {
         from = view.message_to(from - 1, merged).start;
     }
     from
+}
+
+/// First block of the newest messages that come to so many estimated tokens.
+fn history_boundary(keep: &KeepRecent, view: &View<'_>, law: &EstimateLaw, tokens: u64) -> u32 {
+    let mut from = view.revealed;
+    let mut milli = 0;
+    while let Some(last) = (view.live_from..from).rev().find(|b| view.is_live(*b)) {
+        let message = view.message_to(last, law.merged);
+        milli += view.message_milli(law, message.clone());
+        if law.total(milli) > tokens {
+            return if keep.drop_crossing { from } else { message.start };
+        }
+        from = message.start;
+    }
+    view.live_from
 }
 
 /// Walks from the newest result before `end` until they come to more than a size; what is replaced already does

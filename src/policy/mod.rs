@@ -21,15 +21,18 @@ pub mod occasion;
 pub mod params;
 pub mod plan;
 pub mod preset;
+pub mod reads;
 pub mod recovery;
 pub mod replace;
 pub mod resolve;
+pub mod sent;
 pub mod spec;
 pub mod strategy;
 pub mod stubs;
 pub mod summarize;
 pub mod sums;
 pub mod turns;
+mod twins;
 pub mod value;
 pub mod view;
 pub mod words;
@@ -75,6 +78,10 @@ pub trait Policy<'p> {
     /// What the rule decided was carried out.
     fn applied(&mut self, _rule: usize, _occasion: &Occasion, _view: &View<'_>) -> Option<Stopped> {
         None
+    }
+    /// A summary that the rule asked for earlier is written: whether it is wanted now.
+    fn summary_is_due(&mut self, _rule: usize, _occasion: &Occasion, _view: &View<'_>) -> bool {
+        true
     }
     /// It could not be.
     fn failed(&mut self, _rule: usize) {}

@@ -37,9 +37,9 @@ impl Occasion {
         }
     }
 
-    /// The user or the ladder asked, so triggers do not count.
+    /// The user, the ladder or a refusal asks, so triggers do not count.
     pub fn asks_no_trigger(&self) -> bool {
-        self.is_forced || self.hook == Hook::Manual
+        self.is_forced || matches!(self.hook, Hook::Manual | Hook::Binding)
     }
 }
 

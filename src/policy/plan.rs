@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::fold::SummarizeRule;
+use super::reads::Reads;
 use super::view::Stored;
 
 /// A decision of one rule.
@@ -15,6 +16,8 @@ pub enum Plan<'p> {
     Replace(ReplacePlan),
     /// Results and their calls leave the history.
     DropPairs { results: Vec<u32>, saved_utf16: u64 },
+    /// A summary of its own stands for each of these results and its call.
+    SummarizePairs { results: Vec<u32>, spec: &'p SummarizeRule },
     /// Thinking is no longer replayed.
     Strip { blocks: Vec<u32> },
     /// Stubs of a stateless rule are taken back.
@@ -120,6 +123,14 @@ pub struct SummarizePlan<'p> {
     pub reinjected_tokens: u64,
     /// What the history must come to, by the client's estimate; else nothing happens.
     pub must_reach: Option<u64>,
+    /// What the summarizer is given.
+    pub reads: Reads,
+    /// The tail begins inside the turn of this user message, which has a call of its own.
+    pub split_at: Option<u32>,
+    /// Results that are cut in the same action, if the summary is accepted; ascending.
+    pub truncated: Vec<Stored>,
+    /// The summarizer is given them cut.
+    pub reads_cut: bool,
     /// The rule's parameters.
     pub spec: &'p SummarizeRule,
 }

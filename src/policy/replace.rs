@@ -88,6 +88,7 @@ fn text_stored(
         tokens: narrow(own_tokens(view, block, utf16) + images),
         path_utf16,
         ascii: narrow(utf16 - wide.min(utf16)),
+        is_text: false,
     }
 }
 
@@ -151,5 +152,6 @@ pub fn cut(view: &View<'_>, block: u32, ends: &Ends) -> Option<Stored> {
         tokens: narrow(own_tokens(view, block, marker) + kept_tokens + images),
         path_utf16: view.stored_of(block).map_or(0, |s| s.path_utf16),
         ascii: narrow(marker - ends.marker.wide.min(marker) + part(text.ascii)),
+        is_text: false,
     })
 }

@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 pub use super::action::{
-    Action, EditView, Ends, Errors, Items, KeepRecent, Level, OffloadRule, Savings, StubRule, StubSize,
-    TruncateRule, Until,
+    Action, EditView, Ends, Errors, Items, KeepRecent, Level, OffloadRule, Repeated, Savings, StubRule,
+    StubSize, TruncateRule, Until,
 };
 use super::estimate::EstimateLaw;
 pub use super::fold::{Keep, Snap, SummarizeRule, SummaryInput, Tail, Toward};
 use super::recovery::Recovery;
+use super::sent::MeasuredState;
 use crate::provider::{PrefixMismatch, Ttl};
 
 /// What a client does when the provider refuses bound thinking.
@@ -143,6 +144,8 @@ pub enum Hook {
     Idle,
     /// The prompt did not fit; run by the recovery ladder only.
     Overflow,
+    /// The provider refused bound thinking.
+    Binding,
     /// The user asked for a compaction.
     Manual,
 }
@@ -205,6 +208,10 @@ pub struct Rule {
     pub follows: Option<usize>,
     /// After acting: below this the rules that follow it do not run.
     pub stop_if_under: Option<StopRule>,
+    /// After acting: if so much of the history left, in millionths, they do not either.
+    pub stop_if_saved: Option<i64>,
+    /// The rule (by index) whose breaker must be open.
+    pub if_broken: Option<usize>,
     /// What it measures with.
     pub scope: RuleScope,
     /// When it holds back although it fires.
@@ -242,6 +249,8 @@ pub struct Threshold {
     pub at: Option<Hook>,
     /// Passes over the cadence.
     pub hard: bool,
+    /// Of which history.
+    pub state: MeasuredState,
 }
 
 impl Threshold {

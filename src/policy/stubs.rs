@@ -10,6 +10,7 @@ pub use super::items::Candidate;
 use super::items::{boundary, first_free, needs_law, stub_for};
 use super::plan::{Plan, ReplacePlan, StubPlan};
 use super::replace;
+use super::twins::{Repeated, Twins};
 use super::view::{State, Stored, View};
 use crate::session::{BlockKind, Flags, NONE, Session};
 
@@ -45,6 +46,8 @@ pub(super) struct RuleState {
     replaced_saved_utf16: u64,
     /// Stubs of items that are recent again, because the user went back.
     recent_again: Vec<u32>,
+    /// Results that say the same, where the rule asks for them.
+    twins: Twins,
 }
 
 impl RuleState {
@@ -255,7 +258,9 @@ impl RuleState {
             let stop = stubbed.map_or(0, |stop| self.pending.partition_point(|c| c.block <= *stop));
             self.pending.drain(..stop);
         }
-        self.pending.retain(|c| view.is_live(c.block) && !is_replaced(view, c.block));
+        let twins = &self.twins;
+        let is_repeated = |b: u32| stub.repeated.is_none_or(|kind| twins.is_repeated(kind, view, b));
+        self.pending.retain(|c| view.is_live(c.block) && !is_replaced(view, c.block) && is_repeated(c.block));
         if self.pending.len() != before {
             self.pending_saved = self.pending.iter().map(|c| c.saved).sum();
         }
@@ -279,14 +284,21 @@ impl RuleState {
             self.replaced_saved_utf16 = 0;
             let stubbed = |b: &u32| is_stubbed_by_rule(view, *b);
             self.recent_again.clear();
+            self.twins = Twins::default();
             if cumulative {
                 self.recent_again.extend((boundary..view.revealed).filter(stubbed));
             }
         }
         let law = law.filter(|_| needs_law(stub));
         let free_from = first_free(stub, view);
+        if let Some(kind) = stub.repeated {
+            self.look_again(kind, stub, view, law, free_from);
+        }
         while let Some(block) = self.next_item(stub, view, boundary) {
             if !view.is_live(block) || block < free_from || !self.is_of_interest(stub, view, block) {
+                continue;
+            }
+            if stub.repeated.is_some_and(|kind| !self.twins.is_repeated(kind, view, block)) {
                 continue;
             }
             let Some(candidate) = stub_for(stub, view, law, block) else { continue };
@@ -300,6 +312,30 @@ impl RuleState {
             }
         }
         boundary
+    }
+
+    /// Items that were passed, and that a new result repeats now.
+    fn look_again(
+        &mut self,
+        kind: Repeated,
+        stub: &StubRule,
+        view: &View<'_>,
+        law: Option<&EstimateLaw>,
+        free_from: u32,
+    ) {
+        for block in self.twins.refresh(kind, view) {
+            let was_passed = view.results.partition_point(|b| *b < block) < self.cursor;
+            let is_free =
+                was_passed && block >= free_from && view.is_live(block) && !is_replaced(view, block);
+            let Err(at) = self.pending.binary_search_by_key(&block, |c| c.block) else { continue };
+            if !is_free || !self.is_of_interest(stub, view, block) {
+                continue;
+            }
+            if let Some(candidate) = stub_for(stub, view, law, block) {
+                self.pending_saved += candidate.saved;
+                self.pending.insert(at, candidate);
+            }
+        }
     }
 
     /// The next item before `boundary` that was not looked at.

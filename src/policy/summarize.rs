@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::estimate::EstimateLaw;
 use super::laws::{PART_SEPARATOR, TranscriptLaw};
+use super::reads::Reads;
 use super::view::View;
 use crate::session::{BlockKind, Flags};
 use crate::tokens::scale_ratio;
@@ -108,24 +109,29 @@ impl Transcript {
     }
 }
 
-/// The transcript of everything live before `fold_to`, the old summary first, if it is wanted. Results as stored, never as
+/// The transcript of what a summarizer reads, the old summary first, if it is part of it. Results as stored, never as
 /// stubs: a compaction reads the unedited history.
-pub fn transcript(law: &TranscriptLaw, view: &View<'_>, with_summary: bool, fold_to: u32) -> Transcript {
+pub fn transcript(law: &TranscriptLaw, view: &View<'_>, reads: &Reads) -> Transcript {
     let blocks = &view.session.blocks;
     let mut out = Transcript::default();
-    if let Some(summary) = view.summary.as_ref().filter(|_| with_summary) {
+    if let Some(summary) = view.summary.as_ref().filter(|_| reads.summary) {
         out.part(law.user_label, u64::from(summary.utf16), u64::from(summary.tokens));
     }
     let mut calls_of = None;
-    for block in (view.live_from..fold_to).filter(|b| view.is_live(*b)) {
+    for block in reads.blocks(view) {
         let i = block as usize;
-        let text = view.text_utf16(block);
-        let tokens = view.stored_of(block).map_or(u64::from(blocks.tokens[i]), |s| u64::from(s.tokens));
+        let is_cut = reads.cut.filter(|cut| block >= reads.from && block < cut.end);
+        let part = |size: u64| is_cut.map_or(size, |cut| scale_ratio(size, cut.part, cut.whole));
+        let text = part(view.text_utf16(block));
+        let tokens = part(view.stored_of(block).map_or(u64::from(blocks.tokens[i]), |s| u64::from(s.tokens)));
         match blocks.kind[i] {
             BlockKind::Thinking | BlockKind::Image => {}
             BlockKind::UserText | BlockKind::AssistantText if text == 0 => {}
             BlockKind::UserText => out.part(law.user_label, text, tokens),
             BlockKind::AssistantText => out.part(law.assistant_label, text, tokens),
+            BlockKind::ToolResult if view.is_text_for_pair(block) => {
+                out.part(law.user_label, text, tokens);
+            }
             BlockKind::ToolResult => {
                 let images = view.session.parts_of(block).map_or(0, |p| u64::from(p.image_tokens));
                 let quoted = text.min(law.result_cap);
@@ -135,7 +141,7 @@ pub fn transcript(law: &TranscriptLaw, view: &View<'_>, with_summary: bool, fold
                 out.part(rendered - quoted, quoted, share);
             }
             BlockKind::ToolUse => {
-                let quoted = view.tool_name_utf16(block) + u64::from(blocks.args_utf16[i]);
+                let quoted = view.tool_name_utf16(block) + part(u64::from(blocks.args_utf16[i]));
                 if calls_of == Some(blocks.message[i]) {
                     out.append(law.call_separator + law.call_fixed, quoted, tokens);
                 } else {

@@ -1,7 +1,7 @@
 //! What the word "turn" means to a client, and where its last ones begin.
 
 use super::strategy::Turn;
-use super::view::View;
+use super::view::{State, View};
 use crate::session::BlockKind;
 
 /// First block of the `turns`-th turn from the end of the blocks before `end`: what is before it is older
@@ -9,6 +9,26 @@ use crate::session::BlockKind;
 pub fn boundary(view: &View<'_>, turn: Turn, turns: i64, end: u32) -> u32 {
     let Ok(turns @ 1..) = usize::try_from(turns) else { return end };
     starts_from_end(view, turn, end).nth(turns - 1).unwrap_or(view.live_from)
+}
+
+/// First block of the `turns`-th turn from the end of those before `end` that summaries stand for; the beginning if
+/// there are fewer.
+pub fn boundary_of_folded(view: &View<'_>, turn: Turn, turns: u64, end: u32) -> u32 {
+    let Some(last) = usize::try_from(turns).ok().and_then(|n| n.checked_sub(1)) else { return end };
+    let kinds = &view.session.blocks.kind;
+    let is_user = |b: &u32| matches!(kinds[*b as usize], BlockKind::UserText | BlockKind::Image);
+    let is_folded = |b: &u32| {
+        let state = view.states[*b as usize];
+        *b < end && state.has(State::FOLDED) && !state.has(State::GONE)
+    };
+    let known = view.session.steps.partition_point(|s| s.output.start < end);
+    let starts = view.session.steps[..known].iter().rev().filter_map(|step| match turn {
+        Turn::User => step.input.clone().find(is_user),
+        Turn::Invocation => step.input.clone().find(is_user).filter(|_| step.human_turn),
+        Turn::Assistant => Some(step.output.start),
+        Turn::Boundary | Turn::Pair => Some(step.input.start),
+    });
+    starts.filter(is_folded).nth(last).unwrap_or(0)
 }
 
 /// Turns that begin before `end` and are in the history.

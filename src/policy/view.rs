@@ -3,6 +3,7 @@
 
 use crate::policy::estimate::{Anchor, EstimateLaw, MessageSize, TextLaw, TextSize};
 use crate::policy::laws::safe_name;
+use crate::policy::sent::Stub;
 use crate::session::compile::json_utf16;
 use crate::session::{BlockKind, Flags, Session, Tool};
 
@@ -59,6 +60,8 @@ pub struct Stored {
     pub path_utf16: u32,
     /// ASCII characters.
     pub ascii: u32,
+    /// Of a result whose call has left: it is a text of the user's.
+    pub is_text: bool,
 }
 
 /// The summary at the head of the history.
@@ -105,7 +108,7 @@ pub struct LastUsage {
 }
 
 /// The client's state. A policy reads it; only the context changes it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct View<'s> {
     pub session: &'s Session,
     /// Per revealed block.
@@ -120,6 +123,8 @@ pub struct View<'s> {
     pub summary: Option<SummaryMessage>,
     /// The newest summary alone.
     pub last_summary: Option<SummaryMessage>,
+    /// Stubs that stand in requests, by ascending block.
+    pub stubs: Vec<Stub>,
     /// Tool results that came, ascending; not all need be live.
     pub results: Vec<u32>,
     /// First blocks of the user messages that came, ascending; not all need be live.
@@ -153,6 +158,19 @@ impl View<'_> {
         i >= self.live_from && !self.states[i as usize].has_left()
     }
 
+    /// The history as it would be with other content for some items, ascending.
+    pub fn with_stored(&self, stored: &[Stored]) -> Self {
+        let mut view = self.clone();
+        for new in stored {
+            match view.stored.binary_search_by_key(&new.block, |s| s.block) {
+                Ok(at) => view.stored[at] = *new,
+                Err(at) => view.stored.insert(at, *new),
+            }
+            view.states[new.block as usize].0 |= State::REPLACED.0;
+        }
+        view
+    }
+
     /// Sizes of a block whose stored content is not the recorded one.
     pub fn stored_of(&self, block: u32) -> Option<&Stored> {
         let state = self.states[block as usize];
@@ -160,6 +178,11 @@ impl View<'_> {
             return None;
         }
         self.stored.binary_search_by_key(&block, |s| s.block).ok().map(|i| &self.stored[i])
+    }
+
+    /// Whether a text stands for a result and its call.
+    pub fn is_text_for_pair(&self, block: u32) -> bool {
+        self.stored_of(block).is_some_and(|s| s.is_text)
     }
 
     /// UTF-16 units of a block's text as stored, images left out.

@@ -6,15 +6,18 @@
 //! tokens of the blocks it quotes. The provider-side shape summarizes everything it was sent; whether the
 //! real one keeps the last messages beside its summary is not documented.
 
+use std::borrow::Cow;
+
 use super::context::Context;
+use super::wire::Content;
 use crate::policy::Strategy;
-use crate::policy::fold::Summarizer;
-use crate::policy::fold_plan::summarizer_reads;
+use crate::policy::fold::{SplitTurn, Summarizer};
 use crate::policy::laws::TranscriptLaw;
 use crate::policy::plan::SummarizePlan;
+use crate::policy::reads::{Reads, summarizer_reads};
 use crate::policy::strategy::{MarkerPlace, SummaryInput};
 use crate::policy::summarize;
-use crate::policy::view::{SummaryMessage, View};
+use crate::policy::view::{Stored, SummaryMessage, View};
 use crate::provider::{
     Answer, Marker, ModelSpec, NO_LINK, Provider, Rejection, Request, SentBlock, SentKind,
 };
@@ -35,8 +38,30 @@ pub(super) struct Aside<'a> {
     strategy: &'a Strategy,
     model: &'a ModelSpec,
     plan: &'a SummarizePlan<'a>,
-    /// Tokens of the oldest messages that are left out.
-    shed_tokens: u64,
+    /// What it is about.
+    part: Part,
+    /// What is left out of it.
+    less: Less,
+}
+
+/// What a call is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Everything that is folded.
+    Whole,
+    /// What stands before the turn that the tail cuts in two.
+    BeforeTurn(u32),
+    /// The head of that turn.
+    Turn(u32, SplitTurn),
+}
+
+/// What is left out of an input that was refused for its length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Less {
+    /// Tokens of the oldest messages.
+    pub tokens: u64,
+    /// Hundredths of the results, from the middle on.
+    pub results_percent: u64,
 }
 
 /// What it came to.
@@ -49,30 +74,81 @@ pub(super) struct SummaryCall {
     pub sent_conversation: bool,
 }
 
+impl SummaryCall {
+    /// Two calls that make one summary.
+    pub(super) fn and(mut self, other: &SummaryCall) -> SummaryCall {
+        self.usage.add(&other.usage);
+        self.cost_pusd += other.cost_pusd;
+        let hashes = [self.summary.hash.to_le_bytes(), other.summary.hash.to_le_bytes()].concat();
+        self.summary = SummaryMessage {
+            tokens: self.summary.tokens.saturating_add(other.summary.tokens),
+            utf16: self.summary.utf16.saturating_add(other.summary.utf16),
+            json_utf16: self.summary.json_utf16.saturating_add(other.summary.json_utf16),
+            hash: xxhash_rust::xxh3::xxh3_64(&hashes),
+            wide_bytes: self.summary.wide_bytes.saturating_add(other.summary.wide_bytes),
+        };
+        self
+    }
+}
+
 impl<'a> Aside<'a> {
     pub(super) fn new(
         session: &'a Session,
         strategy: &'a Strategy,
         model: &'a ModelSpec,
         plan: &'a SummarizePlan<'a>,
+        part: Part,
+        less: Less,
     ) -> Aside<'a> {
-        Aside { session, strategy, model, plan, shed_tokens: 0 }
+        Aside { session, strategy, model, plan, part, less }
     }
 
-    /// Leaves the oldest messages out, as many as come to so many tokens.
-    pub(super) fn without(self, shed_tokens: u64) -> Aside<'a> {
-        Aside { shed_tokens, ..self }
+    /// The history that the summarizer is given: results that the same action cuts are cut in it.
+    fn view<'v>(&self, context: &'v Context<'_>) -> Cow<'v, View<'v>> {
+        if self.plan.reads_cut {
+            Cow::Owned(context.view().with_stored(&self.plan.truncated))
+        } else {
+            Cow::Borrowed(context.view())
+        }
+    }
+
+    fn reads(&self, view: &View<'_>) -> Reads {
+        let whole = &self.plan.reads;
+        let mut reads = match self.part {
+            Part::Whole => whole.clone(),
+            Part::BeforeTurn(turn) => whole.before(turn),
+            Part::Turn(turn, _) => whole.behind(turn),
+        };
+        if self.less.results_percent > 0 {
+            reads.leave_out_results(view, self.less.results_percent);
+        }
+        reads
+    }
+
+    /// Whether there is anything to read.
+    pub(super) fn has_input(&self, context: &Context<'_>) -> bool {
+        let reads = self.reads(context.view());
+        reads.summary || reads.blocks(context.view()).next().is_some()
+    }
+
+    /// What stands for a summary where there was nothing to read: nobody was asked.
+    pub(super) fn empty_summary(&self, model: &ModelSpec) -> SummaryCall {
+        let text_milli = u64::from(self.session.coefficients.text_milli);
+        let tokens = scale_milli(self.plan.spec.empty_utf16, text_milli);
+        let summary =
+            self.summary(scale_tokens(tokens, self.session.tokenizer, model.tokenizer), model.tokenizer);
+        SummaryCall { usage: Usage::default(), cost_pusd: 0, summary, sent_conversation: false }
     }
 
     /// Takes the oldest messages off the front of `blocks`, prefix apart; an answer goes as a whole, and a
     /// result without its call goes too.
     fn shed(&self, blocks: &mut Vec<SentBlock>) {
-        if self.shed_tokens == 0 {
+        if self.less.tokens == 0 {
             return;
         }
         let front = blocks.iter().take_while(|b| b.kind.is_prefix()).count();
         let (mut shed, mut end) = (0, front);
-        while end < blocks.len() && shed < self.shed_tokens {
+        while end < blocks.len() && shed < self.less.tokens {
             shed += u64::from(blocks[end].tokens);
             end += 1;
         }
@@ -109,7 +185,11 @@ impl<'a> Aside<'a> {
         let answer = match &spec.input {
             SummaryInput::PrefixFork => provider.send(request),
             SummaryInput::Transcript { law, system_utf16, prompt_utf16 } => {
-                let blocks = self.blocks(law, *system_utf16, *prompt_utf16, context.view(), model);
+                let prompt_utf16 = match self.part {
+                    Part::Turn(_, split) => split.prompt_utf16,
+                    Part::Whole | Part::BeforeTurn(_) => *prompt_utf16,
+                };
+                let blocks = self.blocks(law, *system_utf16, prompt_utf16, &self.view(context), model);
                 send(provider, &blocks, &self.markers(Some(0), 1), 0)
             }
             SummaryInput::Messages { prompt_utf16 } => {
@@ -128,8 +208,9 @@ impl<'a> Aside<'a> {
                     None => (None, request.markers),
                 };
                 let stands = |m: &&Marker| {
-                    self.shed_tokens == 0 || blocks.get(m.after as usize).is_some_and(|b| b.kind.is_prefix())
+                    self.less.tokens == 0 || blocks.get(m.after as usize).is_some_and(|b| b.kind.is_prefix())
                 };
+                let last = last.filter(|_| spec.writes_cache);
                 let markers: Vec<Marker> = front.iter().filter(stands).copied().chain(last).collect();
                 send(provider, &blocks, &markers, request.tail_tokens)
             }
@@ -152,7 +233,11 @@ impl<'a> Aside<'a> {
             u64::try_from(tokens).unwrap_or(u64::MAX)
         });
         let law = share.unwrap_or_else(|| (prompt_tokens * SUMMARY_PERCENT).div_ceil(100));
-        let own = spec.output_tokens.unwrap_or(law).min(spec.max_output_tokens);
+        let most = match self.part {
+            Part::Turn(_, split) => split.max_output_tokens,
+            Part::Whole | Part::BeforeTurn(_) => spec.max_output_tokens,
+        };
+        let own = spec.output_tokens.unwrap_or(law).min(most);
         self.strategy.summary_tokens.unwrap_or(own)
     }
 
@@ -167,9 +252,15 @@ impl<'a> Aside<'a> {
         let in_front = reads.summary && context.summary_at <= view.live_from;
         let summary = view.summary.filter(|_| in_front).map(|s| self.text(s.hash, scaled(s.tokens)));
         let sent = context.wire().session_blocks();
-        let folded = sent
-            .filter(|(_, block)| *block >= reads.from && *block < self.plan.fold_to)
-            .map(|(sent, _)| SentBlock { tokens: scaled(sent.tokens), ..*sent });
+        let cuts: &[Stored] = if self.plan.reads_cut { &self.plan.truncated } else { &[] };
+        let folded = sent.filter(|(_, block)| *block >= reads.from && *block < self.plan.fold_to);
+        let folded = folded.map(|(sent, block)| {
+            let mut sent = *sent;
+            if let Ok(at) = cuts.binary_search_by_key(&block, |s| s.block) {
+                Content::stub(self.session, block, cuts[at].tokens).put_into(&mut sent);
+            }
+            SentBlock { tokens: scaled(sent.tokens), ..sent }
+        });
         summary.into_iter().chain(folded).collect()
     }
 
@@ -194,6 +285,9 @@ impl<'a> Aside<'a> {
 
     /// The client marks the system prompt and the last user message where its markers say so.
     fn markers(&self, system: Option<u32>, last: usize) -> Vec<Marker> {
+        if !self.plan.spec.writes_cache {
+            return Vec::new();
+        }
         let ttl_of = |places: &[MarkerPlace]| {
             self.strategy.markers.iter().find(|m| places.contains(&m.place)).map(|m| m.ttl)
         };
@@ -214,9 +308,10 @@ impl<'a> Aside<'a> {
         let text_milli = u64::from(self.session.coefficients.text_milli);
         let to_model = |tokens: u64| scale_tokens(tokens, self.session.tokenizer, model.tokenizer);
         let system = to_model(scale_milli(system_utf16, text_milli));
-        let transcript = summarize::transcript(law, view, !self.plan.spec.accumulates, self.plan.fold_to);
+        let reads = self.reads(view);
+        let transcript = summarize::transcript(law, view, &reads);
         let own_words = scale_milli(prompt_utf16 + transcript.labels_utf16, text_milli);
-        let quoted_tokens = transcript.quoted_tokens.saturating_sub(self.shed_tokens);
+        let quoted_tokens = transcript.quoted_tokens.saturating_sub(self.less.tokens);
         let prompt = to_model(own_words + quoted_tokens);
         let block = |kind: SentKind, tokens: u64, hash: u64| SentBlock {
             hash,
@@ -227,22 +322,24 @@ impl<'a> Aside<'a> {
             deferred: false,
             placeholder: false,
         };
-        let own = xxhash_rust::xxh3::xxh3_64(
-            &[self.plan.fold_to.to_le_bytes(), view.live_from.to_le_bytes()].concat(),
-        );
+        let own = xxhash_rust::xxh3::xxh3_64(&[reads.to.to_le_bytes(), reads.from.to_le_bytes()].concat());
         [block(SentKind::System, system, system_utf16), block(SentKind::Text, prompt, own)]
     }
 
     fn summary(&self, output_tokens: u64, tokenizer: Tokenizer) -> SummaryMessage {
         let text_milli = u64::from(self.session.coefficients.text_milli).max(1);
         let spec = self.plan.spec;
-        let tokens = scale_tokens(output_tokens, tokenizer, self.session.tokenizer)
-            + spec.reinject.tokens
-            + self.plan.reinjected_tokens;
-        let utf16 = tokens * 1_000 / text_milli + spec.wrap_utf16;
+        let (besides, wrap_utf16) = match self.part {
+            Part::Turn(_, split) => (0, split.wrap_utf16),
+            Part::Whole | Part::BeforeTurn(_) => {
+                (spec.reinject.tokens + self.plan.reinjected_tokens, spec.wrap_utf16)
+            }
+        };
+        let tokens = scale_tokens(output_tokens, tokenizer, self.session.tokenizer) + besides;
+        let utf16 = tokens * 1_000 / text_milli + wrap_utf16;
         let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         SummaryMessage {
-            tokens: narrow(tokens + scale_milli(spec.wrap_utf16, text_milli)),
+            tokens: narrow(tokens + scale_milli(wrap_utf16, text_milli)),
             utf16: narrow(utf16),
             json_utf16: narrow(utf16 + spec.wrap_json_escapes),
             hash: xxhash_rust::xxh3::xxh3_64(

@@ -1,6 +1,7 @@
 //! Asking a policy at a hook, and carrying out what it decides.
 
 use super::Recorder;
+use super::compact::Compacted;
 use super::context::BrokenPlan;
 use super::events::SimEventKind;
 use super::ledger::Change;
@@ -55,6 +56,10 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     /// Asks one rule and carries out what it decides; what that freed, if it did anything.
     pub(super) fn ask_rule(&mut self, rule: usize, occasion: &Occasion) -> Option<u64> {
+        // Its last summary is still being written.
+        if !occasion.asks_no_trigger() && self.underway.iter().any(|u| u.rule == rule) {
+            return None;
+        }
         let mut freed = None;
         // A rule that took stubs back is asked again for what it wants instead.
         while let Some(plan) = self.policy.at_hook(rule, occasion, self.context.view()) {
@@ -81,7 +86,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         rule: usize,
         id: &str,
         occasion: &Occasion,
-        plan: Plan<'_>,
+        plan: Plan<'p>,
     ) -> Result<Done, BrokenPlan> {
         let mut freed = 0;
         match plan {
@@ -123,6 +128,12 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 self.log.pairs_dropped(id, &results, saved_utf16);
                 self.note(Change::Dropped { ranges, reason, cause });
             }
+            Plan::SummarizePairs { results, spec } => {
+                if !self.summarize_pairs(id, &results, spec)? {
+                    self.policy.failed(rule);
+                    return Ok(Done::Nothing);
+                }
+            }
             Plan::Strip { blocks } => {
                 let withheld = self.context.apply_strip(&blocks)?;
                 self.log.stripped(id, withheld);
@@ -130,9 +141,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             }
             Plan::Summarize(plan) => {
                 self.context.check_fold(&plan)?;
-                if !self.compact(id, &plan, occasion) {
-                    self.policy.failed(rule);
-                    return Ok(Done::Nothing);
+                match self.compact(rule, id, plan, occasion) {
+                    Compacted::Done => {}
+                    Compacted::Later => return Ok(Done::Nothing),
+                    Compacted::Failed => {
+                        self.policy.failed(rule);
+                        return Ok(Done::Nothing);
+                    }
                 }
                 self.reclaimed = None;
             }

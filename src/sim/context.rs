@@ -10,27 +10,13 @@ use super::leave::Fold;
 use super::wire::{Wire, is_replayable};
 use crate::cause::Cause;
 use crate::policy::plan::{Offload, StubPlan, StubTokens};
+pub use crate::policy::sent::Stub;
 use crate::policy::view::{NameSize, State, Stored, View};
 use crate::session::{BlockKind, Prefix, Session};
 use crate::tokens::{scale_milli, scale_ratio};
 
 /// UTF-16 units of what a recording agent leaves of a result it cleared.
 const CLEARED_TEXT_UTF16: u64 = 33;
-
-/// A stub that stands for a result in requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stub {
-    pub block: u32,
-    pub tokens: u32,
-    /// UTF-16 units, where the client wrote it.
-    pub utf16: u32,
-    /// The provider put it in its own copy.
-    pub server: bool,
-    /// Nothing stands for the result, and its call is not sent either.
-    pub hidden: bool,
-    /// The recording agent put it there, no rule.
-    pub recorded: bool,
-}
 
 /// Buffers of a context, to be used again by the next.
 #[derive(Debug, Default)]
@@ -52,8 +38,6 @@ pub struct Memory {
 #[derive(Debug)]
 pub struct Context<'s> {
     pub(super) view: View<'s>,
-    /// Stubs that stand in requests, by ascending block.
-    pub(super) stubs: Vec<Stub>,
     pub(super) folds: Vec<Fold>,
     /// Block in front of which the summary is sent; up to the first live one: at the head.
     pub(super) summary_at: u32,
@@ -108,6 +92,7 @@ impl<'s> Context<'s> {
             answered: emptied(answered),
             usage_totals: filled(usage_totals, session.steps.len(), 0),
             usage_digits: filled(usage_digits, session.steps.len(), 4),
+            stubs: emptied(stubs),
             tool_results_utf16: 0,
             raw_tokens: session.prefix.tokens(),
             epoch: 0,
@@ -118,7 +103,6 @@ impl<'s> Context<'s> {
         };
         let mut context = Context {
             view,
-            stubs: emptied(stubs),
             folds: emptied(folds),
             summary_at: 0,
             answers_edited: false,
@@ -142,6 +126,7 @@ impl<'s> Context<'s> {
             usage_totals,
             usage_digits,
             tool_names,
+            stubs,
             ..
         } = self.view;
         Memory {
@@ -153,7 +138,7 @@ impl<'s> Context<'s> {
             usage_totals,
             usage_digits,
             tool_names,
-            stubs: self.stubs,
+            stubs,
             folds: self.folds,
             wire: self.wire,
         }
@@ -261,6 +246,7 @@ impl<'s> Context<'s> {
             tokens: narrow(envelope_tokens + part(text_tokens) + image_tokens),
             path_utf16: narrow(plan.path_utf16),
             ascii: narrow(plan.envelope_utf16 + part(u64::from(blocks.ascii[i]))),
+            is_text: false,
         }
     }
 
@@ -271,8 +257,8 @@ impl<'s> Context<'s> {
             return 0;
         }
         if self.view.states[i].has(State::ELIDED) {
-            let stub = self.stubs.binary_search_by_key(&block, |s| s.block);
-            if let Some(stub) = stub.ok().map(|at| self.stubs[at]).filter(|s| !s.server) {
+            let stub = self.view.stubs.binary_search_by_key(&block, |s| s.block);
+            if let Some(stub) = stub.ok().map(|at| self.view.stubs[at]).filter(|s| !s.server) {
                 return u64::from(stub.tokens);
             }
         }
@@ -285,8 +271,8 @@ impl<'s> Context<'s> {
         for stub in stubs {
             self.mark_elided(stub);
         }
-        let first_new = self.stubs.len();
-        self.stubs.extend(stubs);
+        let first_new = self.view.stubs.len();
+        self.view.stubs.extend(stubs);
         self.sort_stubs(first_new);
     }
 
@@ -305,10 +291,10 @@ impl<'s> Context<'s> {
 
     /// Stubs come in ascending order; only those of another rule may fall between.
     fn sort_stubs(&mut self, first_new: usize) {
-        let (old, new) = self.stubs.split_at(first_new);
+        let (old, new) = self.view.stubs.split_at(first_new);
         let in_order = old.last().zip(new.first()).is_none_or(|(last, first)| last.block < first.block);
         if !in_order {
-            self.stubs.sort_unstable_by_key(|s| s.block);
+            self.view.stubs.sort_unstable_by_key(|s| s.block);
         }
     }
 
@@ -333,13 +319,13 @@ impl<'s> Context<'s> {
         if !ascending || !plan.stubs.iter().all(|(block, _)| fits(*block)) {
             return Err(BrokenPlan("a stub can only stand for an item that is in the history in full"));
         }
-        let first_new = self.stubs.len();
-        let mut stubs = std::mem::take(&mut self.stubs);
+        let first_new = self.view.stubs.len();
+        let mut stubs = std::mem::take(&mut self.view.stubs);
         stubs.extend(self.stubs_of(plan));
         for stub in &stubs[first_new..] {
             self.mark_elided(stub);
         }
-        self.stubs = stubs;
+        self.view.stubs = stubs;
         self.sort_stubs(first_new);
         let withheld = plan.withhold.clone().map_or(0, |range| self.withhold(range).0);
         let first = match plan.stubs.first() {
@@ -402,7 +388,7 @@ impl<'s> Context<'s> {
                 comes_back = true;
             }
         }
-        self.stubs.retain(|s| blocks.binary_search(&s.block).is_err());
+        self.view.stubs.retain(|s| blocks.binary_search(&s.block).is_err());
         if comes_back {
             self.wire.note_change(Cause::PrefixRule);
             self.rebuild_head();

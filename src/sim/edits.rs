@@ -9,7 +9,7 @@ use crate::policy::fold::Keep;
 use crate::policy::plan::{ReplacePlan, SummarizePlan};
 use crate::policy::summarize::{first_unanswered_user, round_is_open};
 use crate::policy::view::{State, Stored};
-use crate::session::BlockKind;
+use crate::session::{BlockKind, DropReason};
 
 impl Context<'_> {
     /// Changes the stored content of items; gives the number of thinking blocks that are no longer replayed.
@@ -90,6 +90,23 @@ impl Context<'_> {
         Ok(ranges)
     }
 
+    /// Texts take the place of results, and their calls leave.
+    ///
+    /// # Errors
+    /// A block that is no result in the history, or has a text in its place already.
+    pub fn apply_texts(&mut self, stored: &[Stored]) -> Result<(), BrokenPlan> {
+        let results: Vec<u32> = stored.iter().map(|s| s.block).collect();
+        let is_whole = |s: &Stored| s.is_text && !self.view.states[s.block as usize].has(State::REPLACED);
+        let mut calls = self.pairs_of(&results)?;
+        if !stored.iter().all(is_whole) {
+            return Err(BrokenPlan("a text stands for a whole result and its call"));
+        }
+        calls.retain(|range| !results.contains(&range.start));
+        self.replace(stored, None);
+        self.drop_blocks(&calls, DropReason::Unexplained, Cause::PrefixRule);
+        Ok(())
+    }
+
     /// Stops replaying these thinking blocks.
     ///
     /// # Errors
@@ -167,7 +184,7 @@ impl Context<'_> {
             if folds_part.is_some_and(|b| blocks.message[b as usize] == message) {
                 return Err(BrokenPlan("a compaction must not cut a message in two"));
             }
-            if blocks.kind[kept as usize] == BlockKind::ToolResult {
+            if blocks.kind[kept as usize] == BlockKind::ToolResult && !view.is_text_for_pair(kept) {
                 return Err(BrokenPlan("a compaction must not part a tool call from its result"));
             }
         }
@@ -175,9 +192,10 @@ impl Context<'_> {
         if round_is_open(view) && open_from.is_some_and(|from| plan.fold_to > from) {
             return Err(BrokenPlan("a compaction must not cut through an open tool round"));
         }
-        let count = |kind: BlockKind| {
-            plan.keep.iter().cloned().flatten().filter(|b| blocks.kind[*b as usize] == kind).count()
+        let counts = |b: &u32, kind: BlockKind| {
+            blocks.kind[*b as usize] == kind && view.is_live(*b) && !view.is_text_for_pair(*b)
         };
+        let count = |kind: BlockKind| plan.keep.iter().cloned().flatten().filter(|b| counts(b, kind)).count();
         let kept_in_order = plan.keep.is_sorted_by(|a, b| a.end <= b.start)
             && plan.keep.iter().all(|r| r.start >= view.live_from && r.end <= plan.fold_to);
         if !kept_in_order || count(BlockKind::ToolUse) != count(BlockKind::ToolResult) {

@@ -31,6 +31,8 @@ pub enum Change {
     Compaction { fold: Fold, withhold_kept: bool },
     /// Stored content changed.
     Replaced { stored: Vec<Stored>, withhold: Option<Range<u32>> },
+    /// Texts stand for results and their calls.
+    Texts { stored: Vec<Stored> },
     /// Thinking is no longer replayed.
     Stripped { blocks: Vec<u32> },
     /// All thinking up to here is no longer replayed.
@@ -156,6 +158,10 @@ impl Context<'_> {
             }
             Change::Replaced { stored, withhold } => {
                 self.replace(stored, withhold.as_ref());
+            }
+            Change::Texts { stored } => {
+                // They were checked when it was recorded.
+                let _ = self.apply_texts(stored);
             }
             Change::Stripped { blocks } => {
                 // They were checked when it was recorded.

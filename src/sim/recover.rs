@@ -31,6 +31,23 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         Err(Stop(StopReason::Overflow))
     }
 
+    /// Runs the rules that have something to do about refused thinking; whether any did anything.
+    pub(super) fn edit_after_binding(&mut self) -> bool {
+        if !self.hooks.has(Hook::Binding) {
+            return false;
+        }
+        let occasion = self.occasion(Hook::Binding);
+        self.policy.begin(&occasion);
+        let acted = |cell: &mut Self, rule: &usize| cell.ask_rule(*rule, &occasion).is_some();
+        let rules: Vec<usize> = (0..self.policy.rule_count()).filter(|rule| acted(self, rule)).collect();
+        let ids: Vec<&str> = rules.iter().map(|rule| self.policy.rule_id(*rule)).collect();
+        let action = ids.join(", ");
+        if !action.is_empty() {
+            self.log.recovery(&action, 0);
+        }
+        !action.is_empty()
+    }
+
     /// Runs the rules of a step; what they freed, if any did anything.
     fn recovery_step(&mut self, step: &RecoveryStep) -> Option<u64> {
         let merged = self.strategy.estimate.as_ref().is_some_and(|law| law.merged);

@@ -8,10 +8,11 @@
 //!
 //! Where the recording changes its model and that is replayed, the strategy goes on as it was resolved for
 //! the first one, and tokens stay on the first one's tokenizer. A compaction whose summarizer is refused is
-//! left out at that request.
+//! left out at that request. A summary that is being written survives a restart of the process.
 
 use std::sync::Arc;
 
+use super::compact::Underway;
 use super::context::{Context, Memory};
 use super::ledger::{Change, Ledger};
 use super::recording::{Recording, usage_digits};
@@ -99,6 +100,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
         ladder: Ladder::default(),
         turn: 0,
         archived: 0,
+        underway: Vec::new(),
         reclaimed: None,
         reads_estimate: strategy.estimate.is_some() && (strategy.uses_estimate() || recorder_wants),
         compactions_are_undone: session.recorded_compactions_undone() > 0,
@@ -136,6 +138,8 @@ pub(super) struct Cell<'a, 'p, P, R> {
     pub(super) turn: u32,
     /// Summaries whose folded messages went to a file.
     pub(super) archived: u64,
+    /// Summaries that are being written.
+    pub(super) underway: Vec<Underway<'p>>,
     /// An edit that nothing followed yet: rule, measure before and after, tokens that left.
     pub(super) reclaimed: Option<(String, u64, u64, u64)>,
     /// Somebody reads the client's estimate, and with it the digits of the usage a client stores.
@@ -163,6 +167,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     fn step(&mut self, step: usize) -> Result<(), Stop> {
         self.events_before(step);
         self.reveal_input(step);
+        self.put_in_place();
         self.ask(Hook::Request);
         if let Some(ledger) = &self.ledger {
             let rebuilt = ledger.rebuild(self.session, &self.context);
@@ -253,7 +258,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     /// Sends the request of `step`, and again after what is done about a refusal.
     fn send(&mut self, step: usize) -> Result<(), Stop> {
-        let mut retried = false;
+        let (mut retried, mut binding_asked) = (false, false);
         if self.session.steps[step].human_turn
             && let Some(recovery) = &self.strategy.recovery
         {
@@ -283,6 +288,11 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     if let RejectionKind::Overflow { input_tokens, limit_tokens } = kind {
                         let deficit = input_tokens.zip(limit_tokens).map(|(used, limit)| used - limit);
                         self.recover_from_overflow(deficit)?;
+                        continue;
+                    }
+                    let is_binding = matches!(kind, RejectionKind::Binding { .. });
+                    if is_binding && !std::mem::replace(&mut binding_asked, true) && self.edit_after_binding()
+                    {
                         continue;
                     }
                     self.recover(kind, retried)?;

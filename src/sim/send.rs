@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::context::{Context, Stub};
+use super::context::Context;
 use super::wire::Content;
 use crate::cause::Cause;
 use crate::policy::view::{State, View};
@@ -30,13 +30,13 @@ impl Context<'_> {
             self.wire.push_as_recorded(session, range);
             return;
         }
-        let mut stubs = self.stubs.partition_point(|s| s.block < range.start);
+        let mut stubs = self.view.stubs.partition_point(|s| s.block < range.start);
         for block in range {
             let state = self.view.states[block as usize];
             if state == State::default() {
                 self.wire.push_as_recorded(session, block..block + 1);
             } else if state.is_sent() {
-                let content = edited_content(&self.view, &self.stubs, &mut stubs, block, state);
+                let content = edited_content(&self.view, &mut stubs, block, state);
                 self.wire.push_edited(session, block, content);
             }
         }
@@ -45,15 +45,15 @@ impl Context<'_> {
     /// Sends everything from block `first` on anew; blocks may have changed or left, none has come back.
     pub(super) fn resend_from(&mut self, first: u32, cause: Cause) {
         let first = first.max(self.view.live_from);
-        let (view, stubs, answers_edited) = (&self.view, &self.stubs, self.answers_edited);
+        let (view, answers_edited) = (&self.view, self.answers_edited);
         let summary_ref = self.summary_at.checked_sub(1).filter(|_| self.summary_at > view.live_from);
-        let mut at = stubs.partition_point(|s| s.block < first);
+        let mut at = view.stubs.partition_point(|s| s.block < first);
         self.wire.rewrite_from(first, cause, |block, sent| {
             let state = view.states[block as usize];
             // Only results, and calls and thinking where a rule is about them, are ever sent as something else.
             let is_edited = |kind| answers_edited && matches!(kind, SentKind::ToolUse | SentKind::Thinking);
             if sent.kind == SentKind::ToolResult || is_edited(sent.kind) {
-                edited_content(view, stubs, &mut at, block, state).put_into(sent);
+                edited_content(view, &mut at, block, state).put_into(sent);
             }
             state.is_sent() || (summary_ref == Some(block) && sent.kind == SentKind::Text)
         });
@@ -68,14 +68,16 @@ impl Context<'_> {
 }
 
 /// What is sent of a block; `at` is the first stub at or behind it that is known of, and moves on.
-fn edited_content(view: &View<'_>, stubs: &[Stub], at: &mut usize, block: u32, state: State) -> Content {
-    let session = view.session;
+fn edited_content(view: &View<'_>, at: &mut usize, block: u32, state: State) -> Content {
+    let (session, stubs) = (view.session, &view.stubs);
     *at += stubs[*at..].iter().take_while(|s| s.block < block).count();
-    let stored_tokens = view.stored_of(block).map(|s| s.tokens);
+    let stored = view.stored_of(block);
+    let stored_tokens = stored.map(|s| s.tokens);
     let stub = stubs.get(*at).filter(|s| s.block == block && state.has(State::ELIDED));
     match (stub, stored_tokens) {
         (Some(stub), _) if stub.server => Content::placeholder(session, block, stored_tokens, stub.tokens),
         (Some(stub), _) => Content::stub(session, block, stub.tokens),
+        (None, Some(tokens)) if stored.is_some_and(|s| s.is_text) => Content::text(session, block, tokens),
         (None, Some(tokens)) => Content::stub(session, block, tokens),
         (None, None) => Content::as_recorded(session, block),
     }

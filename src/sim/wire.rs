@@ -246,17 +246,26 @@ pub(super) struct Content {
     hash: u64,
     tokens: u32,
     placeholder: bool,
+    /// It is a text of the user's.
+    is_text: bool,
 }
 
 impl Content {
     pub(super) fn as_recorded(session: &Session, block: u32) -> Content {
         let i = block as usize;
-        Content { hash: session.blocks.hash[i], tokens: session.blocks.tokens[i], placeholder: false }
+        let (hash, tokens) = (session.blocks.hash[i], session.blocks.tokens[i]);
+        Content { hash, tokens, placeholder: false, is_text: false }
     }
 
     /// The client's stub.
     pub(super) fn stub(session: &Session, block: u32, tokens: u32) -> Content {
-        Content { hash: stub_hash(session.blocks.hash[block as usize], tokens), tokens, placeholder: false }
+        let hash = stub_hash(session.blocks.hash[block as usize], tokens);
+        Content { hash, tokens, placeholder: false, is_text: false }
+    }
+
+    /// A text in the place of a result whose call has left.
+    pub(super) fn text(session: &Session, block: u32, tokens: u32) -> Content {
+        Content { is_text: true, ..Content::stub(session, block, tokens) }
     }
 
     /// The provider's placeholder. The client goes on sending what it has, so the hash is that of the
@@ -269,7 +278,7 @@ impl Content {
     ) -> Content {
         let original = session.blocks.hash[block as usize];
         let hash = stored_tokens.map_or(original, |stored| stub_hash(original, stored));
-        Content { hash, tokens, placeholder: true }
+        Content { hash, tokens, placeholder: true, is_text: false }
     }
 
     #[inline]
@@ -277,6 +286,9 @@ impl Content {
         sent.hash = self.hash;
         sent.tokens = self.tokens;
         sent.placeholder = self.placeholder;
+        if self.is_text {
+            (sent.kind, sent.link) = (SentKind::Text, NO_LINK);
+        }
     }
 }
 

@@ -95,6 +95,9 @@ pub(in crate::policy) struct StripToml {}
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::policy) struct SummarizeToml {
+    /// A summary of everything that is selected, unless it says `pair`: one of each call and its result.
+    #[serde(default)]
+    pub(in crate::policy) per: Per,
     #[serde(default)]
     pub(in crate::policy) input: Option<InputForm>,
     /// Labels and caps of a rendered transcript.
@@ -130,6 +133,42 @@ pub(in crate::policy) struct SummarizeToml {
     pub(in crate::policy) reject_if_larger: bool,
     #[serde(default)]
     pub(in crate::policy) on_overflow: OnSummaryOverflow,
+    /// Of `middle_out`: hundredths of the results that are left out, a try each.
+    #[serde(default)]
+    pub(in crate::policy) leave_out_percent: Vec<u64>,
+    /// Of a transcript: the newest so many estimated tokens of what is folded are all that it shows.
+    #[serde(default)]
+    pub(in crate::policy) input_last: Option<Value>,
+    /// Of a transcript: it begins at a user message; where there is none, no call is made.
+    #[serde(default)]
+    pub(in crate::policy) input_starts_at_user: bool,
+    /// Characters of what stands for a summary where there is nothing to read.
+    #[serde(default)]
+    pub(in crate::policy) empty_chars: u64,
+    /// Of a transcript: so many turns that earlier summaries stand for are read once more.
+    #[serde(default)]
+    pub(in crate::policy) overlap_turns: Option<Value>,
+    /// Whether the call writes to the cache; it does without this.
+    #[serde(default)]
+    pub(in crate::policy) cache_writes: Option<bool>,
+    /// Of a transcript: where the tail begins inside a turn, the head of that turn has a call of its own.
+    #[serde(default)]
+    pub(in crate::policy) split_turn: Option<SplitTurnToml>,
+    /// Old results are cut in the same action, if the summary is accepted.
+    #[serde(default)]
+    pub(in crate::policy) truncate_results: Option<TruncateResultsToml>,
+    /// Requests until the summary is there; the session goes on meanwhile.
+    #[serde(default)]
+    pub(in crate::policy) latency_steps: Option<Value>,
+    /// With `latency_steps`: once it is there it waits until the rule's first measure is above this.
+    #[serde(default)]
+    pub(in crate::policy) place_over: Option<Value>,
+    /// The same, at or above.
+    #[serde(default)]
+    pub(in crate::policy) place_at_least: Option<Value>,
+    /// With `latency_steps`: thrown away if what it stands for was changed meanwhile; it is billed all the same.
+    #[serde(default)]
+    pub(in crate::policy) discard_if_stale: bool,
     /// Messages that stay whatever `drop_oldest` leaves out.
     #[serde(default)]
     pub(in crate::policy) min_messages: u64,
@@ -150,6 +189,50 @@ pub(in crate::policy) enum OnSummaryOverflow {
     Fail,
     /// Its oldest messages are left out.
     DropOldest,
+    /// Results are left out, from the middle on, when the provider refuses it.
+    MiddleOut,
+}
+
+/// A call about the head of a turn that the tail cuts in two.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct SplitTurnToml {
+    pub(in crate::policy) prompt_chars: u64,
+    pub(in crate::policy) max_output_tokens: Value,
+    /// Characters between the two summaries.
+    #[serde(default)]
+    pub(in crate::policy) wrap_chars: u64,
+}
+
+/// Results older than the newest so many estimated tokens of them are cut.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct TruncateResultsToml {
+    pub(in crate::policy) beyond: Value,
+    /// The summarizer is given them whole where what is folded is below so many estimated tokens.
+    #[serde(default)]
+    pub(in crate::policy) whole_under: Option<Value>,
+    #[serde(default)]
+    pub(in crate::policy) head: Option<Value>,
+    #[serde(default)]
+    pub(in crate::policy) tail: Option<Value>,
+    /// Unit of the two ends: `utf16` without it.
+    #[serde(default)]
+    pub(in crate::policy) unit: Option<MeasureUnit>,
+    #[serde(default)]
+    pub(in crate::policy) marker: StubLaw,
+}
+
+/// What a summary is of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "SummaryPer")]
+pub(in crate::policy) enum Per {
+    /// All that is selected.
+    #[default]
+    Range,
+    /// A call and its result: a text takes their place.
+    Pair,
 }
 
 /// What a summarizer reads.

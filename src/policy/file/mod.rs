@@ -6,14 +6,17 @@ mod rule;
 mod select;
 
 pub use action::Place;
-pub(super) use action::{InputForm, OffloadToml, OnSummaryOverflow, SummarizeToml, TruncateToml};
+pub(super) use action::{
+    InputForm, OffloadToml, OnSummaryOverflow, Per as SummaryPer, SplitTurnToml, SummarizeToml,
+    TruncateResultsToml, TruncateToml,
+};
 pub(super) use one_or_many::OneOrMany;
 pub(super) use rule::{
     CadenceToml, FreedForm, If, MeasureOf, MeasureToml, MeasureUnit, RecoveryToml, RuleToml, SavingsForm,
     ScopeToml, Withhold,
 };
 pub(super) use select::{
-    CrossingForm, ItemsToml, KeepRecentToml, MessagesToml, SelectToml, StopAtForm, UntilToml,
+    CopyForm, CrossingForm, ItemsToml, KeepRecentToml, MessagesToml, SelectToml, StopAtForm, UntilToml,
 };
 
 use std::collections::BTreeMap;

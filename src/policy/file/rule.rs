@@ -16,6 +16,7 @@ use super::{Belief, EstimateToml, MessagesForm, OneOrMany, SelectToml};
 use crate::policy::laws::StubLaw;
 use crate::policy::params::{Ability, ParamValue};
 use crate::policy::recovery::{Newest, OnRetryFailure, Reset};
+use crate::policy::sent::MeasuredState;
 use crate::policy::strategy::{EditView, Hook, Turn, WhenCache};
 use crate::policy::value::{Share, Value};
 
@@ -99,6 +100,12 @@ pub(in crate::policy) struct RuleToml {
     pub(in crate::policy) cadence: CadenceToml,
     #[serde(default)]
     pub(in crate::policy) stop_if_under: Option<StopToml>,
+    /// After acting: if at least this share of the history (plain estimate) left, the rules that follow it do not run.
+    #[serde(default)]
+    pub(in crate::policy) stop_if_saved: Option<Share>,
+    /// Runs only once the breaker of that rule is open.
+    #[serde(default)]
+    pub(in crate::policy) if_broken: Option<String>,
     #[serde(default)]
     pub(in crate::policy) view: EditView,
     /// Stop replaying the thinking that the rule's edit makes stale.
@@ -195,6 +202,9 @@ pub(in crate::policy) struct MeasureToml {
     /// Passes over `cadence`.
     #[serde(default)]
     pub(in crate::policy) hard: bool,
+    /// Which state of the history: as it is stored, without this.
+    #[serde(default)]
+    pub(in crate::policy) state: MeasuredState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]

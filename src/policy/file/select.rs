@@ -50,11 +50,27 @@ pub(in crate::policy) struct ItemsToml {
     pub(in crate::policy) only: Option<ListValue>,
     #[serde(default)]
     pub(in crate::policy) errors: Errors,
+    /// Only results whose call, with the same arguments, was made again later; one that stands in full must do.
+    #[serde(default)]
+    pub(in crate::policy) superseded: bool,
+    /// Only results whose content is that of another one that stands in full: which of the copies.
+    #[serde(default)]
+    pub(in crate::policy) duplicates: Option<CopyForm>,
     /// Nothing older than this is looked at.
     #[serde(default)]
     pub(in crate::policy) stop_at: Option<StopAtForm>,
     #[serde(default)]
     pub(in crate::policy) until: Option<UntilToml>,
+}
+
+/// Which of several copies are selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::policy) enum CopyForm {
+    /// All but the newest.
+    Earlier,
+    /// All but the oldest.
+    Later,
 }
 
 /// Where a selector stops on its way from the newest item to the oldest.
@@ -80,6 +96,9 @@ pub(in crate::policy) struct KeepRecentToml {
     pub(in crate::policy) thinking_turns: Option<Value>,
     #[serde(default)]
     pub(in crate::policy) messages: Option<Value>,
+    /// Messages that come to so many estimated tokens (single items only).
+    #[serde(default)]
+    pub(in crate::policy) history_estimate: Option<Value>,
     #[serde(default)]
     pub(in crate::policy) requests: Option<Value>,
     #[serde(default)]
@@ -150,6 +169,9 @@ pub(in crate::policy) struct MessagesToml {
     /// Everything but the user messages at the end that no answer follows.
     #[serde(default)]
     pub(in crate::policy) keep_unanswered: bool,
+    /// Of `drop`: the last user message stays, wherever it is.
+    #[serde(default)]
+    pub(in crate::policy) keep_last_user: bool,
     /// Everything before a tail of so many estimated tokens, cut at a user message.
     #[serde(default)]
     pub(in crate::policy) keep_recent_tokens: Option<Value>,

@@ -3,13 +3,13 @@
 use super::rule::item_unit;
 use super::{Bound, Resolved};
 use crate::policy::file::{
-    CrossingForm, ItemsToml, KeepRecentToml, OffloadToml, RuleToml, SavingsForm, SelectToml, StopAtForm,
-    TruncateToml, UntilToml,
+    CopyForm, CrossingForm, ItemsToml, KeepRecentToml, OffloadToml, RuleToml, SavingsForm, SelectToml,
+    StopAtForm, TruncateToml, UntilToml,
 };
 use crate::policy::laws::{PathLaw, StubLaw};
 use crate::policy::strategy::{
-    Action, EditView, Ends, Items, KeepRecent, Level, OffloadRule, Savings, StubRule, StubSize, TruncateRule,
-    Unit, Until,
+    Action, EditView, Ends, Items, KeepRecent, Level, OffloadRule, Repeated, Savings, StubRule, StubSize,
+    TruncateRule, Unit, Until,
 };
 use crate::policy::value::{ListValue, Value};
 use crate::provider::Models;
@@ -111,7 +111,7 @@ impl Bound<'_> {
         }))
     }
 
-    fn ends(&self, truncate: &TruncateToml) -> Resolved<Ends> {
+    pub(super) fn ends(&self, truncate: &TruncateToml) -> Resolved<Ends> {
         let unit = truncate.unit.map_or(Ok(Unit::Utf16), item_unit)?;
         let marker = truncate.marker.clone();
         let count = |v: &Option<Value>| v.as_ref().map_or(Ok(0), |v| self.count(v));
@@ -131,7 +131,7 @@ impl Bound<'_> {
         }
     }
 
-    fn stub(&mut self, rule: &RuleToml, stub: StubSize) -> Resolved<Action> {
+    pub(super) fn stub(&mut self, rule: &RuleToml, stub: StubSize) -> Resolved<Action> {
         let (items, select) = self.items(rule)?;
         let (except, only) = self.tools(select)?;
         let is_provider = matches!(stub, StubSize::Tokens(_));
@@ -184,6 +184,8 @@ impl Bound<'_> {
             target_required: cadence.target_required,
             view: rule.view,
             withhold_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
+            summary: None,
+            repeated: repeated(items, select)?,
         }))
     }
 
@@ -235,6 +237,7 @@ impl Bound<'_> {
             results: toml.results.as_ref().map(|v| self.count(v)).transpose()?,
             thinking_turns: toml.thinking_turns.as_ref().map(|v| self.count(v)).transpose()?,
             messages: toml.messages.as_ref().map(|v| self.count(v)).transpose()?,
+            history_estimate: toml.history_estimate.as_ref().map(|v| self.count(v)).transpose()?,
             sizes: sizes.map(|(unit, v)| Ok((unit, self.count(v)?))).collect::<Resolved<_>>()?,
             beyond: beyond.map(|(unit, v)| Ok((unit, self.count(v)?))).collect::<Resolved<_>>()?,
             drop_crossing: toml.crossing == CrossingForm::Drop,
@@ -261,4 +264,21 @@ impl Bound<'_> {
             _ => Err("`until` has exactly one of `saved`, `total`, `count`, `share`".to_owned()),
         }
     }
+}
+
+/// Which results the rule is limited to, of those that repeat one another.
+fn repeated(items: Items, select: &ItemsToml) -> Resolved<Option<Repeated>> {
+    let repeated = match (select.superseded, select.duplicates) {
+        (false, None) => return Ok(None),
+        (true, None) => Repeated::Superseded,
+        (false, Some(CopyForm::Earlier)) => Repeated::EarlierCopy,
+        (false, Some(CopyForm::Later)) => Repeated::LaterCopy,
+        (true, Some(_)) => {
+            return Err("`superseded` and `duplicates` exclude each other: write two rules".to_owned());
+        }
+    };
+    if !matches!(items, Items::Results | Items::Pairs) {
+        return Err("`superseded` and `duplicates` are of `tool_results` and `pairs`".to_owned());
+    }
+    Ok(Some(repeated))
 }

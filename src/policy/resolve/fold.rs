@@ -2,13 +2,15 @@
 
 use super::{Bound, Resolved};
 use crate::policy::file::{
-    CrossingForm, InputForm, KeepRecentToml, MeasureUnit, MessagesToml, OnSummaryOverflow, RuleToml,
-    SelectToml, SummarizeToml,
+    CrossingForm, InputForm, KeepRecentToml, MeasureToml, MeasureUnit, MessagesToml, OnSummaryOverflow,
+    RuleToml, SelectToml, SplitTurnToml, SummarizeToml, SummaryPer, TruncateResultsToml, TruncateToml,
 };
 use crate::policy::fold::{
-    Archive, Front, FrontUnit, Keep, Place, Reinject, SummarizeRule, Summarizer, SummaryInput, Tail,
+    Archive, Front, FrontUnit, Keep, Place, Reinject, SplitTurn, SummarizeRule, Summarizer, SummaryInput,
+    Tail, TruncateResults,
 };
-use crate::policy::strategy::{Action, Until};
+use crate::policy::strategy::{Action, StubRule, StubSize, Threshold, Until};
+use crate::policy::value::Value;
 use crate::provider::Models;
 
 /// A fold that keeps nothing and calls nobody.
@@ -29,6 +31,17 @@ fn bare(keep: Keep) -> SummarizeRule {
         larger_than_last_summary: false,
         reject_if_larger: false,
         drop_oldest_leaving: None,
+        leave_out_percent: Vec::new(),
+        input_last: None,
+        input_starts_at_user: false,
+        empty_utf16: 0,
+        overlap_turns: 0,
+        writes_cache: true,
+        split_turn: None,
+        truncate_results: None,
+        latency_steps: 0,
+        place_when: None,
+        discard_if_stale: false,
         archive: None,
         progress: false,
         min_fold_percent: 0,
@@ -43,12 +56,14 @@ impl Bound<'_> {
     pub(super) fn drop_messages(&mut self, rule: &RuleToml, marker_chars: u64) -> Resolved<Action> {
         let (keep, keep_first) = self.kept(rule)?;
         let place = if keep_first > 0 { Place::InPlace } else { Place::Head };
+        let last_user = matches!(&rule.select, Some(SelectToml::Messages(select)) if select.keep_last_user);
         let min_fold_percent = self.min_fold_percent(rule)?;
         let withhold_kept_thinking = self.withholds(rule.withhold_thinking.as_ref())?;
         Ok(Action::Summarize(SummarizeRule {
             calls: 0,
             wrap_utf16: marker_chars,
             place,
+            reinject: Reinject { last_user, ..Reinject::default() },
             keep_first,
             min_fold_percent,
             withhold_kept_thinking,
@@ -56,16 +71,52 @@ impl Bound<'_> {
         }))
     }
 
+    /// What a rule with a summarizer does: fold messages, or put a text in the place of each pair.
     pub(super) fn summarize(&mut self, rule: &RuleToml, models: &Models) -> Resolved<Action> {
+        let of_pairs = rule.summarize.as_ref().is_some_and(|s| s.per == SummaryPer::Pair);
+        if !of_pairs {
+            return Ok(Action::Summarize(self.summary_of(rule, models)?));
+        }
+        if !matches!(&rule.select, Some(SelectToml::Pairs(_))) {
+            return Err("a summary of each pair needs `select = { pairs = … }`".to_owned());
+        }
+        let summary = self.summary_of(rule, models)?;
+        match self.stub(rule, StubSize::Nothing)? {
+            Action::Stub(stub) => Ok(Action::Stub(StubRule { summary: Some(Box::new(summary)), ..stub })),
+            other => Ok(other),
+        }
+    }
+
+    fn summary_of(&mut self, rule: &RuleToml, models: &Models) -> Resolved<SummarizeRule> {
         if let Some(native) = &rule.native_compact {
             let max_output_tokens = self.count(&native.max_output_tokens)?;
-            return Ok(Action::Summarize(SummarizeRule { max_output_tokens, ..bare(Keep::Nothing) }));
+            return Ok(SummarizeRule { max_output_tokens, ..bare(Keep::Nothing) });
         }
         let Some(toml) = &rule.summarize else { return Err("no action".to_owned()) };
         if toml.accumulate && toml.place != Place::Head {
             return Err("summaries that `accumulate` stand in front of the conversation".to_owned());
         }
-        let (keep, keep_first) = self.kept(rule)?;
+        check_input(toml)?;
+        if matches!(&rule.select, Some(SelectToml::Messages(select)) if select.keep_last_user) {
+            return Err(
+                "`keep_last_user` is of `drop`: a summary has `reinject = { last_user = true }`".to_owned()
+            );
+        }
+        let count = |v: &Option<Value>| v.as_ref().map(|v| self.count(v)).transpose();
+        let latency_steps = count(&toml.latency_steps)?.unwrap_or(0);
+        if latency_steps > 0 && rule.cadence.target_required {
+            return Err(
+                "a summary with `latency_steps` cannot be held to a target: leave `target_required` out"
+                    .to_owned(),
+            );
+        }
+        let (input_last, overlap_turns) =
+            (count(&toml.input_last)?, count(&toml.overlap_turns)?.unwrap_or(0));
+        let split_turn = toml.split_turn.as_ref().map(|s| self.split_turn(s)).transpose()?;
+        let truncate_results =
+            toml.truncate_results.as_ref().map(|t| self.truncate_results(t)).transpose()?;
+        let of_pairs = toml.per == SummaryPer::Pair;
+        let (keep, keep_first) = if of_pairs { (Keep::Nothing, 0) } else { self.kept(rule)? };
         let mut summarizers = vec![self.summarizer(&toml.model, models)?];
         if let Some(fallback) = &toml.fallback_model {
             let second = self.summarizer(fallback, models)?;
@@ -74,7 +125,7 @@ impl Bound<'_> {
             }
         }
         let output = toml.output.as_ref();
-        Ok(Action::Summarize(SummarizeRule {
+        Ok(SummarizeRule {
             models: summarizers,
             input: input(toml)?,
             calls: toml.calls.as_ref().map_or(Ok(1), |v| self.count(v))?.max(1),
@@ -98,6 +149,17 @@ impl Bound<'_> {
             reject_if_larger: toml.reject_if_larger,
             drop_oldest_leaving: (toml.on_overflow == OnSummaryOverflow::DropOldest)
                 .then_some(toml.min_messages),
+            leave_out_percent: toml.leave_out_percent.clone(),
+            input_last,
+            input_starts_at_user: toml.input_starts_at_user,
+            empty_utf16: toml.empty_chars,
+            overlap_turns,
+            writes_cache: toml.cache_writes.unwrap_or(true),
+            split_turn,
+            truncate_results,
+            latency_steps,
+            place_when: self.place_when(rule, toml)?,
+            discard_if_stale: toml.discard_if_stale,
             archive: toml
                 .archive
                 .as_ref()
@@ -111,7 +173,48 @@ impl Bound<'_> {
             keep_first,
             withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
             ..bare(keep)
-        }))
+        })
+    }
+
+    /// What a summary that is written waits for.
+    fn place_when(&self, rule: &RuleToml, toml: &SummarizeToml) -> Resolved<Option<Threshold>> {
+        let (over, at_least) = (toml.place_over.as_ref(), toml.place_at_least.as_ref());
+        if over.is_none() && at_least.is_none() {
+            return Ok(None);
+        }
+        let Some(first) = rule.when.first().filter(|_| toml.latency_steps.is_some()) else {
+            return Err("`place_over` and `place_at_least` go with `latency_steps`, and are of the first measure of `when`"
+                .to_owned());
+        };
+        let (over, at_least) = (over.cloned(), at_least.cloned());
+        self.threshold(
+            rule,
+            &MeasureToml { over, at_least, at: None, off_if_negative: false, ..first.clone() },
+        )
+    }
+
+    fn split_turn(&self, toml: &SplitTurnToml) -> Resolved<SplitTurn> {
+        Ok(SplitTurn {
+            prompt_utf16: toml.prompt_chars,
+            max_output_tokens: self.count(&toml.max_output_tokens)?,
+            wrap_utf16: toml.wrap_chars,
+        })
+    }
+
+    fn truncate_results(&self, toml: &TruncateResultsToml) -> Resolved<TruncateResults> {
+        let ends = TruncateToml {
+            head: toml.head.clone(),
+            tail: toml.tail.clone(),
+            budget: None,
+            head_percent: None,
+            unit: toml.unit,
+            marker: toml.marker.clone(),
+        };
+        Ok(TruncateResults {
+            beyond: self.count(&toml.beyond)?,
+            ends: self.ends(&ends)?,
+            whole_under: toml.whole_under.as_ref().map_or(Ok(0), |v| self.count(v))?,
+        })
     }
 
     fn min_fold_percent(&self, rule: &RuleToml) -> Resolved<u64> {
@@ -172,6 +275,7 @@ impl Bound<'_> {
             || recent.utf16.is_some()
             || recent.requests.is_some()
             || recent.thinking_turns.is_some()
+            || recent.history_estimate.is_some()
         {
             return Err(
                 "messages are kept by turns, messages, estimated tokens or a share of them".to_owned()
@@ -197,6 +301,58 @@ impl Bound<'_> {
             needs_a_place: rule.drop.is_some(),
         })
     }
+}
+
+/// Whether what is said of the input goes with its form.
+fn check_input(toml: &SummarizeToml) -> Resolved<()> {
+    let is_transcript = matches!(toml.input, None | Some(InputForm::Transcript));
+    let of_transcript = [
+        ("input_last", toml.input_last.is_some()),
+        ("input_starts_at_user", toml.input_starts_at_user),
+        ("overlap_turns", toml.overlap_turns.is_some()),
+        ("split_turn", toml.split_turn.is_some()),
+        ("on_overflow = \"middle_out\"", toml.on_overflow == OnSummaryOverflow::MiddleOut),
+    ];
+    if let Some((key, _)) = of_transcript.iter().find(|(_, given)| *given && !is_transcript) {
+        return Err(format!("`{key}` belongs to `input = \"transcript\"`: messages are sent whole"));
+    }
+    if toml.truncate_results.is_some() && toml.input == Some(InputForm::Fork) {
+        return Err(
+            "`truncate_results` does not go with `input = \"fork\"`, which sends the request as it stands"
+                .to_owned(),
+        );
+    }
+    let is_middle_out = toml.on_overflow == OnSummaryOverflow::MiddleOut;
+    let percents = &toml.leave_out_percent;
+    if is_middle_out != !percents.is_empty() || percents.iter().any(|p| *p == 0 || *p > 100) {
+        return Err(
+            "`on_overflow = \"middle_out\"` goes with `leave_out_percent`, a list of numbers from 1 to 100"
+                .to_owned(),
+        );
+    }
+    let of_range = [
+        ("latency_steps", toml.latency_steps.is_some()),
+        ("truncate_results", toml.truncate_results.is_some()),
+        ("accumulate", toml.accumulate),
+        ("archive", toml.archive.is_some()),
+        ("input_last", toml.input_last.is_some()),
+        ("overlap_turns", toml.overlap_turns.is_some()),
+        ("split_turn", toml.split_turn.is_some()),
+    ];
+    if toml.per == SummaryPer::Pair {
+        if let Some((key, _)) = of_range.iter().find(|(_, given)| *given) {
+            return Err(format!("`{key}` is of a summary of messages, not of each pair"));
+        }
+        if !is_transcript {
+            return Err(
+                "a pair is read as a transcript: `per = \"pair\"` needs the table `transcript`".to_owned()
+            );
+        }
+    }
+    if toml.discard_if_stale && toml.latency_steps.is_none() {
+        return Err("`discard_if_stale` goes with `latency_steps`".to_owned());
+    }
+    Ok(())
 }
 
 fn input(toml: &SummarizeToml) -> Resolved<SummaryInput> {

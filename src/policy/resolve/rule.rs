@@ -6,7 +6,9 @@ use super::{Bound, Resolved, estimate_law, matches_glob};
 use crate::policy::estimate::EstimateLaw;
 use crate::policy::file::{
     CadenceToml, MeasureOf, MeasureToml, MeasureUnit, MessagesForm, RuleToml, ScopeToml, SelectToml,
+    SummaryPer,
 };
+use crate::policy::sent::MeasuredState;
 use crate::policy::strategy::{
     Cadence, EditView, Hook, Hooks, Measure, MessageUnit, Rule, RuleScope, StopRule, Threshold, Unit,
 };
@@ -54,6 +56,10 @@ impl Bound<'_> {
             // A leader whose measures are off has no limit either.
             self.trigger = before[leader].when.iter().map(|t| t.limit).min().or(Some(-1));
         }
+        let if_broken = match &rule.if_broken {
+            None => None,
+            Some(id) => Some(broken_rule(id, before)?),
+        };
         let mut when = Vec::with_capacity(rule.when.len());
         for measure in &rule.when {
             when.extend(self.threshold(rule, measure)?);
@@ -62,7 +68,10 @@ impl Bound<'_> {
         if when.is_empty() && !rule.when.is_empty() {
             // Every measure is switched off: only what needs no trigger runs it.
             at = Hooks::of(
-                &[Hook::Manual, Hook::Overflow].into_iter().filter(|h| at.has(*h)).collect::<Vec<_>>(),
+                &[Hook::Manual, Hook::Overflow, Hook::Binding]
+                    .into_iter()
+                    .filter(|h| at.has(*h))
+                    .collect::<Vec<_>>(),
             );
             self.trigger = self.trigger.or(Some(-1));
         }
@@ -80,8 +89,21 @@ impl Bound<'_> {
         };
         let action = self.action(rule, models)?;
         let cadence = self.cadence(&rule.cadence)?;
-        let id = rule.id.clone();
-        Ok(Some(Rule { id, at, when, all: rule.all, follows, stop_if_under, scope, cadence, action }))
+        let stop_if_saved = rule.stop_if_saved.as_ref().map(|s| s.millionths(self)).transpose()?;
+        let (id, all) = (rule.id.clone(), rule.all);
+        Ok(Some(Rule {
+            id,
+            at,
+            when,
+            all,
+            follows,
+            stop_if_under,
+            stop_if_saved,
+            if_broken,
+            scope,
+            cadence,
+            action,
+        }))
     }
 
     /// The window of a rule that came with another file's beliefs, or that names its own.
@@ -112,7 +134,7 @@ impl Bound<'_> {
     }
 
     /// A limit; `None` where it is switched off.
-    fn threshold(&self, rule: &RuleToml, m: &MeasureToml) -> Resolved<Option<Threshold>> {
+    pub(super) fn threshold(&self, rule: &RuleToml, m: &MeasureToml) -> Resolved<Option<Threshold>> {
         let measure = measure(rule, self, m)?;
         let (value, inclusive) = match (&m.over, &m.at_least) {
             (Some(v), None) => (v, false),
@@ -120,8 +142,13 @@ impl Bound<'_> {
             _ => return Err("a measure has exactly one of `over` and `at_least`".to_owned()),
         };
         let limit = value.resolve(self)?;
+        let is_of_history = matches!(measure, Measure::ToolResults(_) | Measure::Messages(_));
+        let counts_turns = matches!(measure, Measure::Messages(MessageUnit::Turns | MessageUnit::Events(_)));
+        if m.state != MeasuredState::Stored && (!is_of_history || counts_turns) {
+            return Err("`state` is of `messages` and `tool_results`, in a size or a count".to_owned());
+        }
         let off = m.off_if_negative && limit < 0;
-        Ok((!off).then_some(Threshold { measure, limit, inclusive, at: m.at, hard: m.hard }))
+        Ok((!off).then_some(Threshold { measure, limit, inclusive, at: m.at, hard: m.hard, state: m.state }))
     }
 
     fn cadence(&self, toml: &CadenceToml) -> Resolved<Cadence> {
@@ -144,6 +171,20 @@ impl Bound<'_> {
             break_even_steps: toml.break_even.as_ref().map(|b| self.count(&b.steps)).transpose()?,
         })
     }
+}
+
+/// The rule in front with this id, which must have a breaker.
+fn broken_rule(id: &str, before: &[Rule]) -> Resolved<usize> {
+    let Some(at) = before.iter().rposition(|r| r.id == *id) else {
+        let near = crate::error::nearest(id, before.iter().map(|r| r.id.as_str()));
+        let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+        return Err(format!("`if_broken` names `{id}`, and no rule before it has that id{hint}"));
+    };
+    let cadence = &before[at].cadence;
+    if cadence.breaker_failures == 0 && cadence.breaker_refills == 0 {
+        return Err(format!("`if_broken` names `{id}`, which has no `cadence.breaker`"));
+    }
+    Ok(at)
 }
 
 fn measure(rule: &RuleToml, bound: &Bound<'_>, m: &MeasureToml) -> Resolved<Measure> {
@@ -176,7 +217,13 @@ fn measure(rule: &RuleToml, bound: &Bound<'_>, m: &MeasureToml) -> Resolved<Meas
 
 /// Whether the parts of a rule go together; a part that would never matter is a mistake.
 fn check_shape(rule: &RuleToml, at: Hooks) -> Resolved<()> {
-    let summarizes = rule.summarize.is_some() || rule.native_compact.is_some();
+    let of_pairs = rule.summarize.as_ref().is_some_and(|s| s.per == SummaryPer::Pair);
+    if of_pairs && rule.view != EditView::Destructive {
+        return Err(
+            "a summary of each pair changes the stored history: it needs `view = \"destructive\"`".to_owned()
+        );
+    }
+    let summarizes = (rule.summarize.is_some() && !of_pairs) || rule.native_compact.is_some();
     let folds = summarizes || (rule.drop.is_some() && matches!(rule.select, Some(SelectToml::Messages(_))));
     let is_fresh = at.has(Hook::ToolResult);
     if is_fresh && at != Hooks::of(&[Hook::ToolResult]) {
@@ -212,7 +259,7 @@ fn check_shape(rule: &RuleToml, at: Hooks) -> Resolved<()> {
                     and `strip_thinking` do"
             .to_owned());
     }
-    let asked = at.has(Hook::Manual) || at.has(Hook::Overflow);
+    let asked = at.has(Hook::Manual) || at.has(Hook::Overflow) || at.has(Hook::Binding);
     if asked && edits && matches!(rule.view, EditView::Stateless | EditView::Server) {
         return Err("an edit worked out anew for each request cannot be asked for once".to_owned());
     }

@@ -275,6 +275,7 @@ impl Builder {
                 tokens: block.tokens,
                 path_utf16: u32::try_from(path.encode_utf16().count()).unwrap(),
                 ascii: block.ascii,
+                is_text: false,
             });
         }
         self.timestamp(message, TIMESTAMP_DIGITS[2]);

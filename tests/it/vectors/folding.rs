@@ -2,10 +2,10 @@
 //! when a prompt does not fit.
 
 use ctxsim::policy::fold::{Archive, Keep, SummarizeRule};
-use ctxsim::policy::fold_plan::summarizer_reads;
 use ctxsim::policy::interpreter::Interpreter;
 use ctxsim::policy::occasion::Occasion;
 use ctxsim::policy::plan::{Ingest, Plan, SummarizePlan};
+use ctxsim::policy::reads::{Reads, summarizer_reads};
 use ctxsim::policy::recovery::Ladder;
 use ctxsim::policy::strategy::{Action, Hook, Measure, MessageUnit, Rule};
 use ctxsim::policy::sums::Sums;
@@ -218,6 +218,16 @@ fn whole_plan<'p>(
         whole_estimate: folded_estimate,
         reinjected_tokens: 0,
         must_reach: None,
+        reads: Reads {
+            summary: context.view().summary.is_some(),
+            from: context.view().live_from,
+            to: context.view().revealed,
+            messages: folded_messages,
+            ..Reads::default()
+        },
+        split_at: None,
+        truncated: Vec::new(),
+        reads_cut: false,
         spec,
     }
 }

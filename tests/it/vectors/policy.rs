@@ -5,6 +5,7 @@ use ctxsim::policy::interpreter::{Interpreter, fires};
 use ctxsim::policy::laws::{Facts, StubLaw};
 use ctxsim::policy::plan::{Plan, StubPlan, StubTokens};
 use ctxsim::policy::strategy::{Action, Rule, StubSize, SummarizeRule, SummaryInput};
+use ctxsim::policy::reads::Reads;
 use ctxsim::policy::summarize::transcript;
 use ctxsim::policy::view::{SummaryMessage, View};
 use ctxsim::policy::{ParamValue, Policy, PolicyConfig, PolicySpec, Strategy};
@@ -382,7 +383,10 @@ fn compaction_serialize(case: &Client<'_>) -> Value {
     else {
         panic!("no transcript");
     };
-    json!({"chars": transcript(law, context.view(), true, conversation.blocks()).utf16})
+    let view = context.view();
+    let reads =
+        Reads { summary: true, from: view.live_from, to: conversation.blocks(), ..Reads::default() };
+    json!({"chars": transcript(law, view, &reads).utf16})
 }
 
 fn compaction_run(case: &Client<'_>) -> Value {

@@ -76,6 +76,10 @@ impl<'p> Policy<'p> for Probe<'_, 'p> {
         self.has(rule).then(|| self.interpreter.applied(rule, occasion, view)).flatten()
     }
 
+    fn summary_is_due(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> bool {
+        self.interpreter.summary_is_due(rule, occasion, view)
+    }
+
     fn failed(&mut self, rule: usize) {
         self.interpreter.failed(rule);
     }
