@@ -1,7 +1,7 @@
 //! Models as data: what a model caches, checks, holds and costs.
 //!
-//! `models/anthropic.toml` holds the rules of each Claude model, `models/prices.csv` every price, and
-//! `models/vendors.toml` what the other vendors' models share. A file of the user's own adds or overrides.
+//! `models/<vendor>.toml` holds the rules of each vendor's models, `models/prices.csv` every price. A file
+//! of the user's own adds or overrides.
 //!
 //! # Divergence from the real API
 //!

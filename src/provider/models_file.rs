@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::model::{Binding, ModelSpec, OverflowStyle, Source, ThinkingRetention, normalise_id};
-use super::models_toml::ModelFile;
+use super::models_toml::{Fields, ModelFile};
 use super::price::{self, PriceTable};
 use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
@@ -11,8 +11,19 @@ use crate::tokens::Tokenizer;
 /// The model that stands in for one that is not known (docs/decisions.md 13).
 pub const SUBSTITUTE: &str = "claude-opus-5-5";
 
-const ANTHROPIC_TOML: &str = include_str!("models/anthropic.toml");
-const VENDORS_TOML: &str = include_str!("models/vendors.toml");
+/// One file per vendor: name and text.
+const VENDOR_FILES: &[(&str, &str)] = &[
+    ("anthropic.toml (built in)", include_str!("models/anthropic.toml")),
+    ("openai.toml (built in)", include_str!("models/openai.toml")),
+    ("google.toml (built in)", include_str!("models/google.toml")),
+    ("deepseek.toml (built in)", include_str!("models/deepseek.toml")),
+    ("xai.toml (built in)", include_str!("models/xai.toml")),
+    ("moonshotai.toml (built in)", include_str!("models/moonshotai.toml")),
+    ("zai.toml (built in)", include_str!("models/zai.toml")),
+    ("qwen.toml (built in)", include_str!("models/qwen.toml")),
+    ("minimax.toml (built in)", include_str!("models/minimax.toml")),
+    ("mistral.toml (built in)", include_str!("models/mistral.toml")),
+];
 
 /// Every known model, in a fixed order: those with rules of their own, then the rest of the price table.
 #[derive(Debug, Clone)]
@@ -37,16 +48,21 @@ impl Models {
     /// Only if the embedded files are broken, which a test excludes.
     pub fn builtin() -> Result<Models> {
         let mut models = Models { models: Vec::new() };
-        models.add_toml(ANTHROPIC_TOML, "anthropic.toml (built in)")?;
-        let vendors: VendorFile = parse(VENDORS_TOML, "vendors.toml (built in)")?;
+        let mut vendors = Vec::new();
+        for (origin, text) in VENDOR_FILES {
+            let file: ModelFile = parse(text, origin)?;
+            models.add_file(&file, origin)?;
+            vendors.push(file.defaults);
+        }
         for (row, price) in price::read_table(price::BUILTIN_CSV, price::BUILTIN_ORIGIN)? {
             let at = match models.position(&row.model_id) {
                 Some(at) => at,
                 None => {
-                    let vendor = vendors.vendor.iter().find(|v| v.id == row.provider).ok_or_else(|| {
-                        Error::unknown("vendor", &row.provider, vendors.vendor.iter().map(|v| v.id.as_str()))
-                    })?;
-                    models.models.push(priced_only(&row.model_id, vendor));
+                    let vendor =
+                        vendors.iter().find(|v| v.vendor() == Some(&row.provider)).ok_or_else(|| {
+                            Error::unknown("vendor", &row.provider, vendors.iter().filter_map(Fields::vendor))
+                        })?;
+                    models.models.push(like_its_vendor(&row.model_id, vendor)?);
                     models.models.len() - 1
                 }
             };
@@ -73,7 +89,10 @@ impl Models {
     ///
     /// Names `origin`, line and field.
     pub fn add_toml(&mut self, text: &str, origin: &str) -> Result<Vec<String>> {
-        let file: ModelFile = parse(text, origin)?;
+        self.add_file(&parse(text, origin)?, origin)
+    }
+
+    fn add_file(&mut self, file: &ModelFile, origin: &str) -> Result<Vec<String>> {
         let mut ids = Vec::new();
         for raw in &file.model {
             let id = normalise_id(&raw.id);
@@ -186,29 +205,11 @@ fn blank() -> ModelSpec {
     }
 }
 
-fn priced_only(id: &str, vendor: &Vendor) -> ModelSpec {
-    ModelSpec {
-        id: id.to_owned(),
-        vendor: vendor.id.clone(),
-        tokenizer: vendor.tokenizer,
-        overflow: vendor.overflow,
-        seed: seed(id),
-        ..blank()
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct VendorFile {
-    vendor: Vec<Vendor>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Vendor {
-    id: String,
-    tokenizer: Tokenizer,
-    overflow: OverflowStyle,
+/// A model of the price table that its vendor's file does not list.
+fn like_its_vendor(id: &str, vendor: &Fields) -> Result<ModelSpec> {
+    let mut model = ModelSpec { id: id.to_owned(), seed: seed(id), ..blank() };
+    vendor.apply(&mut model, price::BUILTIN_ORIGIN)?;
+    Ok(model)
 }
 
 #[cfg(test)]

@@ -111,6 +111,11 @@ struct LongPrice {
 }
 
 impl Fields {
+    /// The vendor this layer names.
+    pub(crate) fn vendor(&self) -> Option<&str> {
+        self.vendor.as_deref()
+    }
+
     /// Sets what this layer gives.
     pub(crate) fn apply(&self, model: &mut ModelSpec, origin: &str) -> Result<()> {
         fn set<T: Clone>(field: &mut T, value: &Option<T>) {
