@@ -1,4 +1,4 @@
-//! The engine behind [`Provider`]: explicit breakpoints, binding, window.
+//! The engine behind [`Provider`]: cache, binding, window.
 //!
 //! A request is first validated, then put on the path (where thinking is checked), then measured against
 //! the window; only then does it read, refresh, write and get billed. A refused request therefore leaves
@@ -16,12 +16,14 @@
 //!   not publish an order.
 //! * Isolation by workspace, server tools' own breakpoints and pre-warming calls are not modelled.
 
-use super::attribution::Attribution;
+use super::attribution::{Attribution, Split};
 use super::binding::{Behaviour, Place, Records, rejection_text};
-use super::cache::{Entry, Store};
-use super::model::{CacheSpec, ImageToggle, ParametersLevel, Refresh};
+use super::cache::Store;
+use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, ImageToggle, ParametersLevel, Refresh};
+use super::entries::{new_entry, serve};
+use super::look;
 use super::pairing::{self, invalid, wire_path};
-use super::path::{Cached, Path, Refused, Scene};
+use super::path::{Path, Refused, Scene};
 use super::{
     Account, Answer, Done, Marker, Miss, ModelSpec, NO_LINK, Params, Rejection, RejectionKind, Request,
     SentBlock, Ttl,
@@ -32,14 +34,16 @@ use crate::usage::Usage;
 /// Stands for the cache of a model whose cache is not simulated: it holds nothing.
 const NO_CACHE: CacheSpec = CacheSpec {
     minimum_tokens: u64::MAX,
-    lookback_positions: 1,
-    max_markers: 4,
     short_ttl_ms: 1,
     long_ttl_ms: 1,
-    refresh: Refresh::MatchedOnly,
     image_toggle_invalidates: ImageToggle::Never,
     parameters_invalidate: ParametersLevel::Messages,
     ttft_ms: 0,
+    kind: CacheKind::Breakpoints(Breakpoints {
+        lookback_positions: 1,
+        max_markers: 4,
+        refresh: Refresh::MatchedOnly,
+    }),
 };
 
 /// Scratch memory of a request.
@@ -75,6 +79,8 @@ pub struct Provider<'m> {
     /// End of the request served last: where its answer is bound.
     served: Option<Place>,
     scratch: Scratch,
+    /// Root of what is left to chance.
+    seed: u64,
 }
 
 impl<'m> Provider<'m> {
@@ -98,6 +104,7 @@ impl<'m> Provider<'m> {
             attribution: Attribution::default(),
             served: None,
             scratch,
+            seed: 0,
         };
         provider.reset(model, account);
         provider
@@ -122,6 +129,11 @@ impl<'m> Provider<'m> {
         self.records.clear();
         self.attribution = Attribution::default();
         self.served = None;
+    }
+
+    /// Sets the root of what is left to chance: what a cache lost that promises nothing.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     /// Continues the conversation on another model: nothing cached before fits, thinking the new model
@@ -157,8 +169,17 @@ impl<'m> Provider<'m> {
         self.path.spill(&mut self.store, at_ms);
         self.aside.clear();
         let evaluated = self.aside.sync(&scene, &request, &mut self.records, &mut self.store).is_ok();
+        let long_enough = self.aside.nodes.last().is_some_and(|n| n.tokens >= spec.minimum_tokens);
+        if evaluated
+            && long_enough
+            && let Some(cache) = spec.any_prefix()
+        {
+            self.aside.cover(&cache, spec.short_ttl_ms, at_ms, 0);
+        }
         self.aside.spill(&mut self.store, at_ms);
-        if let Some(last) = self.aside.nodes.last().filter(|n| evaluated && n.tokens >= spec.minimum_tokens) {
+        if let Some(last) = self.aside.nodes.last().filter(|_| evaluated && long_enough)
+            && spec.any_prefix().is_none()
+        {
             self.store.put(last.chain, new_entry(spec, ttl, at_ms, 0), at_ms);
         }
         self.path.adopt(&mut self.store);
@@ -183,19 +204,11 @@ impl<'m> Provider<'m> {
         self.attribution.cut(own_cut);
         self.path.learn();
         let markers = &self.scratch.markers;
-        let hit = find_hit(&self.path, spec, markers, request.at_ms);
-        let read_tokens = hit.map_or(0, |at| self.path.nodes[self.path.cached[at].index as usize].tokens);
         let prompt_tokens = self.path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
-        let miss = self.attribution.split(
-            spec,
-            request,
-            &self.path,
-            &self.store,
-            markers,
-            read_tokens,
-            prompt_tokens,
-        );
-        let usage = serve(spec, request, &mut self.path, markers, hit);
+        let reading = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
+        let scene = Split { spec, request, path: &self.path, store: &self.store, markers };
+        let miss = self.attribution.split(&scene, &reading, prompt_tokens);
+        let usage = serve(spec, request, &mut self.path, markers, &reading);
         self.attribution.served(spec, &self.path, markers, prompt_tokens - u64::from(request.tail_tokens));
         self.served = self.path.nodes.last().map(|node| Place {
             prefix: self.path.prefix,
@@ -237,12 +250,13 @@ impl<'m> Provider<'m> {
         let answer = match admitted {
             Ok(_) => {
                 let path = &mut self.aside;
-                let hit = find_hit(path, spec, &self.scratch.markers, request.at_ms);
-                let usage = serve(spec, request, path, &self.scratch.markers, hit);
-                let miss =
-                    Miss { new_tokens: usage.prompt_tokens() - usage.cache_read_tokens, ..Miss::default() };
+                let markers = &self.scratch.markers;
                 let prompt_tokens =
                     path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
+                let reading = look::read(path, spec, &whole, markers, prompt_tokens, self.seed);
+                let usage = serve(spec, request, path, markers, &reading);
+                let miss =
+                    Miss { new_tokens: usage.prompt_tokens() - usage.cache_read_tokens, ..Miss::default() };
                 Answer::Done(done(path, behaviour, usage, miss, prompt_tokens))
             }
             Err(rejection) => Answer::Rejected(rejection),
@@ -333,96 +347,6 @@ fn refusal(request: &Request<'_>, refused: Refused) -> Rejection {
             };
             invalid(blocks, Some(index), message)
         }
-    }
-}
-
-/// The entry a request reads: for each breakpoint, last first, the nearest that can be read among the
-/// positions looked at.
-fn find_hit(path: &Path, spec: &CacheSpec, markers: &[Marker], at_ms: i64) -> Option<usize> {
-    let mut top = path.cached.len();
-    for marker in markers.iter().rev() {
-        if path.cached[..top].last().is_some_and(|c| c.index > marker.after) {
-            top = path.cached[..top].partition_point(|c| c.index <= marker.after);
-        }
-        let position = path.nodes[marker.after as usize].position;
-        let in_view =
-            path.cached[..top].iter().rev().take_while(|c| c.position + spec.lookback_positions > position);
-        if let Some(back) = in_view.map(|c| c.entry.hits(at_ms)).position(|hits| hits) {
-            return Some(top - 1 - back);
-        }
-    }
-    None
-}
-
-fn ttl_ms(spec: &CacheSpec, ttl: Ttl) -> i64 {
-    match ttl {
-        Ttl::Short => spec.short_ttl_ms,
-        Ttl::Long => spec.long_ttl_ms,
-    }
-}
-
-fn new_entry(spec: &CacheSpec, ttl: Ttl, at_ms: i64, ttft_ms: u32) -> Entry {
-    Entry { ttl, expires_ms: at_ms + ttl_ms(spec, ttl), readable_from_ms: at_ms + i64::from(ttft_ms) }
-}
-
-/// Refreshes what was read, writes behind it, and bills (docs/sources.md A5).
-fn serve(
-    spec: &CacheSpec,
-    request: &Request<'_>,
-    path: &mut Path,
-    markers: &[Marker],
-    hit: Option<usize>,
-) -> Usage {
-    let at_ms = request.at_ms;
-    let hit_index = hit.map(|at| path.cached[at].index);
-    if let Some(at) = hit {
-        let entry = &mut path.cached[at].entry;
-        entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
-    }
-    let total_tokens = path.nodes.last().map_or(0, |n| n.tokens);
-    let read_tokens = hit_index.map_or(0, |i| path.nodes[i as usize].tokens);
-    let (mut long_to, mut written_to) = (read_tokens, read_tokens);
-    for marker in markers {
-        let node = path.nodes[marker.after as usize];
-        match hit_index {
-            Some(hit) if marker.after == hit => {}
-            Some(hit) if marker.after < hit => {
-                if spec.refresh == Refresh::MatchedAndMarkedBefore
-                    && let Some(at) = path.cached_at(marker.after)
-                    && path.cached[at].entry.hits(at_ms)
-                {
-                    let entry = &mut path.cached[at].entry;
-                    entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
-                }
-            }
-            _ if node.tokens < spec.minimum_tokens => {}
-            _ => {
-                write(path, marker.after, new_entry(spec, marker.ttl, at_ms, request.ttft_ms), at_ms);
-                written_to = node.tokens;
-                if marker.ttl == Ttl::Long {
-                    long_to = node.tokens;
-                }
-            }
-        }
-    }
-    Usage {
-        cache_read_tokens: read_tokens,
-        cache_write_1h_tokens: long_to - read_tokens,
-        cache_write_5m_tokens: written_to - long_to,
-        uncached_tokens: total_tokens - written_to + u64::from(request.tail_tokens),
-        output_tokens: 0,
-    }
-}
-
-fn write(path: &mut Path, index: u32, entry: Entry, at_ms: i64) {
-    let cached = Cached { index, position: path.nodes[index as usize].position, entry };
-    if path.cached.last().is_none_or(|last| last.index < index) {
-        path.cached.push(cached);
-        return;
-    }
-    match path.cached.binary_search_by_key(&index, |c| c.index) {
-        Ok(at) => path.cached[at].entry.rewrite(entry, at_ms),
-        Err(at) => path.cached.insert(at, cached),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Models as data: what a model caches, checks, holds and costs.
 //!
-//! `models/anthropic.toml` holds the rules of each Claude model, `models/prices.csv` every price, and
-//! `models/vendors.toml` what the other vendors' models share. A file of the user's own adds or overrides.
+//! `models/<vendor>.toml` holds the rules of each vendor's models, `models/prices.csv` every price. A file
+//! of the user's own adds or overrides.
 //!
 //! # Divergence from the real API
 //!
@@ -15,40 +15,11 @@ use serde::{Deserialize, Serialize};
 use super::price::{Date, Price, PriceTable};
 use crate::tokens::Tokenizer;
 
+pub use super::cache_spec::{
+    BlockSpec, Breakpoints, CacheKind, CacheSpec, Eviction, Grid, ImageToggle, Loss, MessageEnds,
+    ParametersLevel, PrefixCache, PrefixUnits, Refresh, Retention,
+};
 pub use super::models_file::{Models, Resolved, SUBSTITUTE};
-
-/// What a cache hit refreshes besides the entry it matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Refresh {
-    /// Every live entry at a position marked in the request and before the match, each with its own
-    /// life (measured, docs/sources.md A4).
-    MatchedAndMarkedBefore,
-    /// Nothing else.
-    MatchedOnly,
-}
-
-/// Which changes in the number of images lose the cache of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ImageToggle {
-    /// None (measured for Claude, docs/sources.md A7).
-    Never,
-    /// The first image of a conversation, or its removal.
-    First,
-    /// Any image added or removed (as documented).
-    Any,
-}
-
-/// How much of the cache a change of [`super::Params::messages_key`] loses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ParametersLevel {
-    /// The messages.
-    Messages,
-    /// Everything.
-    All,
-}
 
 /// What becomes of thinking when the user speaks again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,29 +62,6 @@ pub enum OverflowStyle {
     Qwen,
     Minimax,
     Mistral,
-}
-
-/// A cache with explicit breakpoints (docs/sources.md A).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CacheSpec {
-    /// Shortest prefix that is cached, in tokens.
-    pub minimum_tokens: u64,
-    /// Positions looked at per breakpoint, the breakpoint itself included.
-    pub lookback_positions: u32,
-    /// Most breakpoints of a request, the automatic one included.
-    pub max_markers: u32,
-    /// Short life.
-    pub short_ttl_ms: i64,
-    /// Long life.
-    pub long_ttl_ms: i64,
-    /// What a hit refreshes.
-    pub refresh: Refresh,
-    /// What images do.
-    pub image_toggle_invalidates: ImageToggle,
-    /// What parameters do.
-    pub parameters_invalidate: ParametersLevel,
-    /// Time until a response begins, for requests that share a cache.
-    pub ttft_ms: u32,
 }
 
 /// Where a fact was read.
@@ -179,6 +127,11 @@ impl ModelSpec {
     /// Whether runs on this model can be simulated.
     pub fn is_simulated(&self) -> bool {
         self.cache.is_some()
+    }
+
+    /// Whether nothing is cached but what the client marks.
+    pub fn needs_markers(&self) -> bool {
+        self.cache.is_none_or(|cache| cache.kind.needs_markers())
     }
 
     /// The price on `date` (without one: the first of the table).

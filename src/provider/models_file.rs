@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::model::{Binding, ModelSpec, OverflowStyle, Source, ThinkingRetention, normalise_id};
-use super::models_toml::ModelFile;
+use super::models_toml::{Fields, ModelFile, RawModel};
 use super::price::{self, PriceTable};
 use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
@@ -11,8 +11,20 @@ use crate::tokens::Tokenizer;
 /// The model that stands in for one that is not known (docs/decisions.md 13).
 pub const SUBSTITUTE: &str = "claude-opus-5-5";
 
-const ANTHROPIC_TOML: &str = include_str!("models/anthropic.toml");
-const VENDORS_TOML: &str = include_str!("models/vendors.toml");
+/// One file per vendor: name and text.
+const VENDOR_FILES: &[(&str, &str)] = &[
+    ("anthropic.toml (built in)", include_str!("models/anthropic.toml")),
+    ("openai.toml (built in)", include_str!("models/openai.toml")),
+    ("google.toml (built in)", include_str!("models/google.toml")),
+    ("deepseek.toml (built in)", include_str!("models/deepseek.toml")),
+    ("xai.toml (built in)", include_str!("models/xai.toml")),
+    ("moonshotai.toml (built in)", include_str!("models/moonshotai.toml")),
+    ("zai.toml (built in)", include_str!("models/zai.toml")),
+    ("qwen.toml (built in)", include_str!("models/qwen.toml")),
+    ("minimax.toml (built in)", include_str!("models/minimax.toml")),
+    ("mistral.toml (built in)", include_str!("models/mistral.toml")),
+    ("self_hosted.toml (built in)", include_str!("models/self_hosted.toml")),
+];
 
 /// Every known model, in a fixed order: those with rules of their own, then the rest of the price table.
 #[derive(Debug, Clone)]
@@ -37,16 +49,23 @@ impl Models {
     /// Only if the embedded files are broken, which a test excludes.
     pub fn builtin() -> Result<Models> {
         let mut models = Models { models: Vec::new() };
-        models.add_toml(ANTHROPIC_TOML, "anthropic.toml (built in)")?;
-        let vendors: VendorFile = parse(VENDORS_TOML, "vendors.toml (built in)")?;
+        let (mut vendors, mut alike) = (Vec::new(), Vec::new());
+        for (origin, text) in VENDOR_FILES {
+            let file: ModelFile = parse(text, origin)?;
+            models.add_file(&file, origin)?;
+            let like = |raw: &RawModel| raw.like.clone().map(|like| (raw.id.clone(), like));
+            alike.extend(file.model.iter().filter_map(like));
+            vendors.push(file.defaults);
+        }
         for (row, price) in price::read_table(price::BUILTIN_CSV, price::BUILTIN_ORIGIN)? {
             let at = match models.position(&row.model_id) {
                 Some(at) => at,
                 None => {
-                    let vendor = vendors.vendor.iter().find(|v| v.id == row.provider).ok_or_else(|| {
-                        Error::unknown("vendor", &row.provider, vendors.vendor.iter().map(|v| v.id.as_str()))
-                    })?;
-                    models.models.push(priced_only(&row.model_id, vendor));
+                    let vendor =
+                        vendors.iter().find(|v| v.vendor() == Some(&row.provider)).ok_or_else(|| {
+                            Error::unknown("vendor", &row.provider, vendors.iter().filter_map(Fields::vendor))
+                        })?;
+                    models.models.push(like_its_vendor(&row.model_id, vendor)?);
                     models.models.len() - 1
                 }
             };
@@ -64,7 +83,28 @@ impl Models {
             }
             model.prices.push(price);
         }
+        for (id, like) in alike {
+            models.price_like(&id, &like)?;
+        }
         Ok(models)
+    }
+
+    /// A built-in model made from another one before the price table was read has what stands there, too.
+    fn price_like(&mut self, id: &str, like: &str) -> Result<()> {
+        let base = self.get(like)?;
+        let (prices, window_tokens, max_output_tokens) =
+            (base.prices.clone(), base.window_tokens, base.max_output_tokens);
+        let Some(model) = self.position(id).map(|at| &mut self.models[at]) else { return Ok(()) };
+        if model.prices.rows().is_empty() {
+            model.prices = prices;
+        }
+        if model.window_tokens == 0 {
+            model.window_tokens = window_tokens;
+        }
+        if model.max_output_tokens == 0 {
+            model.max_output_tokens = max_output_tokens;
+        }
+        Ok(())
     }
 
     /// Adds the models of a TOML text, or changes fields of known ones; returns their ids.
@@ -73,7 +113,10 @@ impl Models {
     ///
     /// Names `origin`, line and field.
     pub fn add_toml(&mut self, text: &str, origin: &str) -> Result<Vec<String>> {
-        let file: ModelFile = parse(text, origin)?;
+        self.add_file(&parse(text, origin)?, origin)
+    }
+
+    fn add_file(&mut self, file: &ModelFile, origin: &str) -> Result<Vec<String>> {
         let mut ids = Vec::new();
         for raw in &file.model {
             let id = normalise_id(&raw.id);
@@ -186,46 +229,33 @@ fn blank() -> ModelSpec {
     }
 }
 
-fn priced_only(id: &str, vendor: &Vendor) -> ModelSpec {
-    ModelSpec {
-        id: id.to_owned(),
-        vendor: vendor.id.clone(),
-        tokenizer: vendor.tokenizer,
-        overflow: vendor.overflow,
-        seed: seed(id),
-        ..blank()
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct VendorFile {
-    vendor: Vec<Vendor>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Vendor {
-    id: String,
-    tokenizer: Tokenizer,
-    overflow: OverflowStyle,
+/// A model of the price table that its vendor's file does not list.
+fn like_its_vendor(id: &str, vendor: &Fields) -> Result<ModelSpec> {
+    let mut model = ModelSpec { id: id.to_owned(), seed: seed(id), ..blank() };
+    vendor.apply(&mut model, price::BUILTIN_ORIGIN)?;
+    Ok(model)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::Refresh;
+    use super::super::cache_spec::{Breakpoints, CacheKind, Refresh};
     use super::*;
 
     #[test]
     fn the_embedded_files_are_whole() {
         let models = Models::builtin().unwrap();
-        for model in models.iter().filter(|m| m.vendor == "anthropic") {
+        for model in models.iter() {
             assert!(model.is_simulated(), "{}", model.id);
-            assert!(model.window_tokens >= 200_000 && model.max_output_tokens > 0, "{}", model.id);
             assert!(!model.sources.is_empty(), "{}", model.id);
         }
-        assert!(models.iter().filter(|m| m.vendor != "anthropic").all(|m| !m.is_simulated()));
-        let rows: usize = models.iter().map(|m| m.prices.rows().len()).sum();
+        for model in models.iter().filter(|m| m.vendor == "anthropic") {
+            assert!(model.window_tokens >= 200_000 && model.max_output_tokens > 0, "{}", model.id);
+        }
+        let recorded = models.get("gpt-5.4-recorded").unwrap();
+        assert_eq!(recorded.price(None), models.get("gpt-5.4").unwrap().price(None));
+        assert!(recorded.window_tokens > 200_000, "{}", recorded.window_tokens);
+        let of_table = models.iter().filter(|m| !m.id.ends_with("-recorded"));
+        let rows: usize = of_table.map(|m| m.prices.rows().len()).sum();
         assert_eq!(rows, price::BUILTIN_CSV.lines().count() - 1, "a row of the table belongs to no model");
     }
 
@@ -237,9 +267,9 @@ mod tests {
         assert!(slip.contains("did you mean `claude-fable-5-2`"), "{slip}");
         let stand_in = models.resolve("some-model-of-2031").unwrap();
         assert!(stand_in.substituted && stand_in.model.id == SUBSTITUTE);
-        assert!(models.resolve("gpt-5.4").unwrap().substituted);
+        assert!(!models.resolve("gpt-5.4").unwrap().substituted);
         assert!(!models.resolve("claude-sonnet-4-6[1m]").unwrap().substituted);
-        assert!(models.get_simulated("gpt-5.4").is_err());
+        assert!(models.get_simulated("openai/gpt-5.4").is_ok());
     }
 
     #[test]
@@ -273,7 +303,10 @@ mod tests {
         assert_eq!(mine.price(None).unwrap().rates.write_short, 100_000);
         assert_ne!(mine.seed, models.get("claude-opus-5").unwrap().seed);
         let changed = models.get("claude-opus-5-5").unwrap();
-        assert_eq!(changed.cache.unwrap().refresh, Refresh::MatchedOnly);
+        let CacheKind::Breakpoints(Breakpoints { refresh, .. }) = changed.cache.unwrap().kind else {
+            panic!()
+        };
+        assert_eq!(refresh, Refresh::MatchedOnly);
         assert_eq!(changed.price(None).unwrap().rates.read, 200_000, "the built-in price stays");
     }
 

@@ -2,10 +2,8 @@
 
 use serde::Deserialize;
 
-use super::model::{
-    Binding, CacheSpec, ImageToggle, ModelSpec, OverflowStyle, ParametersLevel, Refresh, Source,
-    ThinkingRetention,
-};
+use super::cache_toml::CacheFields;
+use super::model::{Binding, ModelSpec, OverflowStyle, Source, ThinkingRetention};
 use super::price::{self, Price, PriceTable, Rates, Tier};
 use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
@@ -71,20 +69,6 @@ impl<'de> Deserialize<'de> for RawModel {
     }
 }
 
-#[derive(Debug, Default, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CacheFields {
-    minimum_tokens: Option<u64>,
-    lookback_positions: Option<u32>,
-    max_markers: Option<u32>,
-    short_ttl_ms: Option<i64>,
-    long_ttl_ms: Option<i64>,
-    refresh: Option<Refresh>,
-    image_toggle_invalidates: Option<ImageToggle>,
-    parameters_invalidate: Option<ParametersLevel>,
-    ttft_ms: Option<u32>,
-}
-
 /// A price in USD per million tokens.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,6 +95,11 @@ struct LongPrice {
 }
 
 impl Fields {
+    /// The vendor this layer names.
+    pub(crate) fn vendor(&self) -> Option<&str> {
+        self.vendor.as_deref()
+    }
+
     /// Sets what this layer gives.
     pub(crate) fn apply(&self, model: &mut ModelSpec, origin: &str) -> Result<()> {
         fn set<T: Clone>(field: &mut T, value: &Option<T>) {
@@ -139,39 +128,6 @@ impl Fields {
         }
         model.sources.extend(self.source.iter().flatten().cloned());
         Ok(())
-    }
-}
-
-impl CacheFields {
-    fn over(&self, base: Option<CacheSpec>, origin: &str) -> Result<CacheSpec> {
-        let missing = |field: &str| Error::Config {
-            origin: origin.to_owned(),
-            reason: format!("cache.{field} is missing; give it, or name a model to start from with `like`"),
-        };
-        macro_rules! field {
-            ($name:ident) => {
-                self.$name.or(base.map(|b| b.$name)).ok_or_else(|| missing(stringify!($name)))?
-            };
-        }
-        let spec = CacheSpec {
-            minimum_tokens: field!(minimum_tokens),
-            lookback_positions: field!(lookback_positions),
-            max_markers: field!(max_markers),
-            short_ttl_ms: field!(short_ttl_ms),
-            long_ttl_ms: field!(long_ttl_ms),
-            refresh: field!(refresh),
-            image_toggle_invalidates: field!(image_toggle_invalidates),
-            parameters_invalidate: field!(parameters_invalidate),
-            ttft_ms: field!(ttft_ms),
-        };
-        if spec.lookback_positions == 0 || spec.short_ttl_ms <= 0 || spec.long_ttl_ms < spec.short_ttl_ms {
-            return Err(Error::Config {
-                origin: origin.to_owned(),
-                reason: "cache needs lookback_positions of at least 1 and 0 < short_ttl_ms <= long_ttl_ms"
-                    .into(),
-            });
-        }
-        Ok(spec)
     }
 }
 

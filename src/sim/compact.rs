@@ -210,8 +210,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let mut percents = plan.spec.leave_out_percent.iter();
         while calls < plan.spec.calls {
             let aside = Aside::new(self.session, self.strategy, self.model, plan, part, less);
-            self.context.wire().markers(&self.strategy.markers, &mut self.markers);
+            let automatic = self.place_markers();
             let request = Request {
+                automatic,
                 params: self.params,
                 markers: &self.markers,
                 max_output_tokens: 0,

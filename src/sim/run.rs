@@ -40,6 +40,8 @@ pub struct RunOptions {
     pub on_binding_error: Option<OnBindingError>,
     /// Models to replay the recording's own model changes with; `None`: the run stays on its model.
     pub model_changes: Option<Arc<Models>>,
+    /// Root of what a provider's cache leaves to chance.
+    pub seed: u64,
     /// Rebuild the client's history from what it wrote down before every request, as a resume does. It
     /// must change nothing; tests use it.
     pub resume_before_each_request: bool,
@@ -105,6 +107,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
         reads_estimate: strategy.estimate.is_some() && (strategy.uses_estimate() || recorder_wants),
         compactions_are_undone: session.recorded_compactions_undone() > 0,
     };
+    cell.provider.set_seed(options.seed);
     cell.replay();
     let Cell { context, provider, log, markers, thinking, .. } = cell;
     scratch.memory = context.into_memory();
@@ -265,9 +268,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             self.ladder.turn_starts(recovery);
         }
         loop {
-            self.context.wire().markers(&self.strategy.markers, &mut self.markers);
-            let request =
-                Request { params: self.params, markers: &self.markers, ..self.log.request(&self.context) };
+            let automatic = self.place_markers();
+            let request = Request {
+                params: self.params,
+                markers: &self.markers,
+                automatic,
+                ..self.log.request(&self.context)
+            };
             match self.provider.send(&request) {
                 Answer::Done(done) => {
                     self.log.sent(&request);
@@ -300,6 +307,18 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 }
             }
         }
+    }
+
+    /// Places the strategy's breakpoints where the model caches nothing without; elsewhere the life of the last one is
+    /// that of what the provider caches by itself.
+    pub(super) fn place_markers(&mut self) -> Option<Ttl> {
+        let specs = &self.strategy.markers;
+        if self.model.needs_markers() {
+            self.context.wire().markers(specs, &mut self.markers);
+            return None;
+        }
+        self.markers.clear();
+        specs.last().map(|m| m.ttl)
     }
 
     fn estimate(&self) -> Option<u64> {
