@@ -3,7 +3,7 @@
 use ctxsim::config::scenario::OutputSpec;
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::plot::token_curve::{Mark, MarkKind, Series, TokenCurve};
-use ctxsim::report::plot::{DEFAULT_SIZE, PictureFormat};
+use ctxsim::report::plot::{Look, PictureFormat};
 use ctxsim::report::requests::RunRecord;
 
 use super::exit::Failure;
@@ -81,7 +81,7 @@ impl Pictures {
                 false => file_name(&curve.session),
             };
             for format in PictureFormat::ALL {
-                let bytes = curve.draw(format, DEFAULT_SIZE)?;
+                let bytes = curve.draw(format, Look::default())?;
                 dir.write(&format!("plots/token-curve-{name}.{}", format.extension()), &bytes)?;
                 if i == 0 {
                     dir.write(&format!("plots/token-curve.{}", format.extension()), &bytes)?;

@@ -1,16 +1,44 @@
 //! `ctxsim plot`: one picture from the files of a study.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
 use ctxsim::provider::model::Models;
 use ctxsim::report::plot::token_curve::{Mark, MarkKind, Point, Series, TokenCurve};
-use ctxsim::report::plot::{DEFAULT_SIZE, PictureFormat};
+use ctxsim::report::plot::{Look, PictureFormat};
 
-use super::args::PlotArgs;
 use super::exit::{self, Failure, Outcome};
 use super::explain::find_id;
 use super::output::Terminal;
+
+/// For the help.
+pub const EXAMPLES: &str = "Examples:
+  ctxsim plot reports/quickstart --kind token-curve -o curve.svg
+  ctxsim plot reports/quickstart --kind token-curve --session 0b1c2d -o curve.png";
+
+#[derive(Debug, Args)]
+pub struct PlotArgs {
+    /// A folder written with --out or by `run`
+    #[arg(value_name = "RESULTS")]
+    pub results: PathBuf,
+    /// Which picture
+    #[arg(long, value_name = "KIND", default_value = "token-curve")]
+    pub kind: PlotKind,
+    /// Session to draw (its id, or how the id begins); default: the one with the most requests
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<String>,
+    /// The file, .svg or .png
+    #[arg(short, long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// `plot --kind`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlotKind {
+    /// Prompt tokens per request, one line per policy
+    TokenCurve,
+}
 
 /// Columns of requests.csv that a token curve needs.
 #[derive(serde::Deserialize)]
@@ -47,7 +75,7 @@ pub fn run(args: &PlotArgs, terminal: &Terminal) -> Outcome {
             .ok_or_else(|| Failure::new(exit::NO_MATCH, format!("{}: no requests", csv.display())))?,
     };
     let curve = curve(session, &rows)?;
-    let bytes = curve.draw(format, DEFAULT_SIZE)?;
+    let bytes = curve.draw(format, Look::default())?;
     std::fs::write(&args.out, bytes)
         .map_err(|e| Failure::new(exit::USAGE, format!("{}: {e}", args.out.display())))?;
     terminal.note(&format!("written to {}", args.out.display()));

@@ -2,16 +2,32 @@
 
 mod axis;
 mod canvas;
-mod palette;
+pub(crate) mod palette;
 pub mod token_curve;
 
 use crate::error::{Error, Result};
 
 pub use canvas::Canvas;
+pub use palette::Theme;
 pub use token_curve::{Mark, MarkKind, Point, Series, TokenCurve};
 
 /// Width and height of a picture unless another size is asked for.
 pub const DEFAULT_SIZE: (u32, u32) = (800, 500);
+
+/// Size and colours of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Width and height in points.
+    pub size: (u32, u32),
+    /// Colours.
+    pub theme: Theme,
+}
+
+impl Default for Look {
+    fn default() -> Look {
+        Look { size: DEFAULT_SIZE, theme: Theme::Light }
+    }
+}
 
 /// File format of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! Prompt tokens per request, one line per strategy.
 
-use plotters::style::RGBColor;
-
+use crate::cause::Cause;
 use crate::error::Result;
 use crate::sim::{FullRecorder, SimEventKind};
 
 use super::axis::{downsample, short_number, step};
 use super::canvas::{Anchor, Canvas, Shape};
-use super::{PictureFormat, palette};
+use super::palette::{self, Ink};
+use super::{Look, PictureFormat};
 
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,18 +27,21 @@ pub enum MarkKind {
     Compaction,
     /// The provider refused a request.
     Rejection,
+    /// The cache entry's life had ended.
+    Expiry,
     /// The run ended before the session.
     Stop,
 }
 
 impl MarkKind {
-    const ALL: [MarkKind; 4] = [Self::Pass, Self::Compaction, Self::Rejection, Self::Stop];
+    const ALL: [MarkKind; 5] = [Self::Expiry, Self::Pass, Self::Compaction, Self::Rejection, Self::Stop];
 
     fn shape(self) -> Shape {
         match self {
             Self::Pass => Shape::Triangle,
             Self::Compaction => Shape::Square,
             Self::Rejection => Shape::Cross,
+            Self::Expiry => Shape::Diamond,
             Self::Stop => Shape::Circle,
         }
     }
@@ -48,6 +51,7 @@ impl MarkKind {
             Self::Pass => "pass",
             Self::Compaction => "compaction",
             Self::Rejection => "rejection",
+            Self::Expiry => "cache life over",
             Self::Stop => "stopped",
         }
     }
@@ -89,7 +93,9 @@ impl Series {
             };
             Some(Mark { request: u64::from(event.request), kind })
         });
-        Series { label: label.to_owned(), points: points.collect(), marks: marks.collect() }
+        let expired = record.requests.iter().filter(|row| row.miss_cause == Some(Cause::TtlExpired));
+        let expiries = expired.map(|row| Mark { request: u64::from(row.request), kind: MarkKind::Expiry });
+        Series { label: label.to_owned(), points: points.collect(), marks: marks.chain(expiries).collect() }
     }
 
     /// Where a mark stands: what shortened the prompt at the height that the prompt had before, so that
@@ -98,7 +104,7 @@ impl Series {
         let index = self.points.partition_point(|p| p.request < mark.request);
         let index = match mark.kind {
             MarkKind::Pass | MarkKind::Compaction => index.saturating_sub(1),
-            MarkKind::Rejection | MarkKind::Stop => index,
+            MarkKind::Rejection | MarkKind::Expiry | MarkKind::Stop => index,
         };
         self.points.get(index.min(self.points.len().saturating_sub(1)))
     }
@@ -162,9 +168,9 @@ impl TokenCurve {
     ///
     /// # Errors
     /// If a backend fails.
-    pub fn draw(&self, format: PictureFormat, size: (u32, u32)) -> Result<Vec<u8>> {
-        let mut canvas = Canvas::new(size);
-        let (width, height) = (f64::from(size.0), f64::from(size.1));
+    pub fn draw(&self, format: PictureFormat, look: Look) -> Result<Vec<u8>> {
+        let mut canvas = Canvas::new(look);
+        let (width, height) = canvas.size();
         let title =
             fit(&format!("Prompt tokens per request: session {}", self.session), 16.0, width - 2.0 * MARGIN)?;
         canvas.text((MARGIN, 24.0), title, 16.0, palette::INK, Anchor::Left);
@@ -212,7 +218,7 @@ impl TokenCurve {
             let label = fit(&series.label, 12.0, width - 2.0 * MARGIN - SAMPLE)?;
             let advance = SAMPLE + 6.0 + Canvas::text_width(&label, 12.0)? + 20.0;
             wrap(&mut x, &mut y, advance, width);
-            canvas.dashed(&[(x, y), (x + SAMPLE, y)], look.dashes, look.colour, look.width);
+            canvas.dashed(&[(x, y), (x + SAMPLE, y)], look.dashes, look.ink, look.width);
             canvas.text((x + SAMPLE + 6.0, y), label, 12.0, palette::INK, Anchor::Left);
             x += advance;
         }
@@ -247,21 +253,21 @@ impl TokenCurve {
             let thin = downsample(&points, frame.first, frame.last, frame.columns());
             let path: Vec<(f64, f64)> = thin.iter().map(|&(x, y)| (frame.x(x), frame.y(y))).collect();
             match path.as_slice() {
-                [only] => canvas.mark(*only, Shape::Circle, look.colour, 3.0),
-                _ if thin.len() < points.len() => canvas.path(path, look.colour, DENSE_WIDTH),
-                _ => canvas.dashed(&path, look.dashes, look.colour, look.width),
+                [only] => canvas.mark(*only, Shape::Circle, look.ink, 3.0),
+                _ if thin.len() < points.len() => canvas.path(path, look.ink, DENSE_WIDTH),
+                _ => canvas.dashed(&path, look.dashes, look.ink, look.width),
             }
         }
         // Marks lie above all lines, and rare ones above frequent ones.
         let mut order: Vec<usize> = (0..self.series.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(self.series[i].marks.len()));
         for i in order {
-            draw_marks(canvas, frame, &self.series[i], palette::look(i).colour);
+            draw_marks(canvas, frame, &self.series[i], palette::look(i).ink);
         }
     }
 }
 
-fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: RGBColor) {
+fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, ink: Ink) {
     for kind in MarkKind::ALL {
         let marks = || series.marks.iter().filter(|m| m.kind == kind);
         let gap = if marks().count() > MANY_MARKS { SPARSE_MARK_GAP } else { MARK_GAP };
@@ -270,7 +276,7 @@ fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: RGBCo
             let Some(point) = series.place_of(mark) else { continue };
             let (x, y) = (frame.x(point.request), frame.y(point.prompt_tokens));
             if x - last_x >= gap {
-                canvas.mark((x, y), kind.shape(), colour, 4.5);
+                canvas.mark((x, y), kind.shape(), ink, 4.5);
                 last_x = x;
             }
         }
@@ -357,8 +363,8 @@ mod tests {
         for (count, requests) in [(1, 10), (3, 300), (8, 300), (3, 10_000), (1, 1), (0, 0)] {
             let curve = curve(count, requests);
             for format in PictureFormat::ALL {
-                let bytes = curve.draw(format, super::super::DEFAULT_SIZE).expect("drawn");
-                assert_eq!(bytes, curve.draw(format, super::super::DEFAULT_SIZE).expect("drawn"));
+                let bytes = curve.draw(format, Look::default()).expect("drawn");
+                assert_eq!(bytes, curve.draw(format, Look::default()).expect("drawn"));
                 if let Some(dir) = std::env::var_os("CTXSIM_SHOW_PICTURES") {
                     let name = format!("{count}-{requests}.{}", format.extension());
                     std::fs::write(std::path::Path::new(&dir).join(name), bytes).expect("writable");
@@ -371,7 +377,7 @@ mod tests {
     fn the_window_is_drawn_only_in_range() {
         let mut curve = curve(1, 300);
         let svg = |c: &TokenCurve| {
-            String::from_utf8(c.draw(PictureFormat::Svg, (800, 500)).expect("drawn")).expect("UTF-8")
+            String::from_utf8(c.draw(PictureFormat::Svg, Look::default()).expect("drawn")).expect("UTF-8")
         };
         assert!(svg(&curve).contains("window 200k"));
         curve.window_tokens = 1_000_000;
@@ -380,7 +386,7 @@ mod tests {
 
     #[test]
     fn long_sessions_draw_few_points() {
-        let bytes = curve(3, 10_000).draw(PictureFormat::Svg, (800, 500)).expect("drawn");
+        let bytes = curve(3, 10_000).draw(PictureFormat::Svg, Look::default()).expect("drawn");
         assert!(bytes.len() < 400_000, "{}", bytes.len());
     }
 }
