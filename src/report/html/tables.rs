@@ -99,13 +99,17 @@ pub(super) fn cards(results: &ResultSet) -> String {
         out += &card(&format!("Cheapest{on_model}"), &first.policy, "no other one costs less", "");
     }
     let rate = |t: &Total| metrics::hit_rate(&t.summary);
+    let versus = |t: &Total, own: &str| match t.policy == first.policy {
+        true => ", the baseline".to_owned(),
+        false => format!("; {} has {own}", first.policy),
+    };
     if let Some(highest) = totals.iter().max_by_key(|t| (rate(t).0, std::cmp::Reverse(place(results, &t.policy)))) {
-        let detail = format!("{}; {} has {}", highest.policy, first.policy, rate(first).percent());
+        let detail = format!("{}{}", highest.policy, versus(highest, &rate(first).percent()));
         out += &card("Highest hit rate", &rate(highest).percent(), &detail, "");
     }
     if let Some(lowest) = totals.iter().min_by_key(|t| t.summary.peak_prompt_tokens) {
-        let own = first.summary.peak_prompt_tokens;
-        let detail = format!("tokens, {}; {} has {}", lowest.policy, first.policy, number(own));
+        let own = number(first.summary.peak_prompt_tokens);
+        let detail = format!("tokens, {}{}", lowest.policy, versus(lowest, &own));
         out += &card("Smallest peak prompt", &number(lowest.summary.peak_prompt_tokens), &detail, "");
     }
     out + &trouble(results)

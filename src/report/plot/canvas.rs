@@ -72,6 +72,12 @@ impl Canvas {
         Canvas { look, items: Vec::new() }
     }
 
+    /// Makes the picture as high as its content.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a picture is at most some thousand pixels high")]
+    pub fn set_height(&mut self, height: f64) {
+        self.look.size.1 = height.ceil().max(1.0) as u32;
+    }
+
     /// Width and height in points.
     pub fn size(&self) -> (f64, f64) {
         (f64::from(self.look.size.0), f64::from(self.look.size.1))

@@ -99,7 +99,8 @@ pub fn look(index: usize) -> LineLook {
 }
 
 /// Number of looks before they repeat.
-pub const LOOKS: usize = 32;
+#[cfg(test)]
+const LOOKS: usize = 32;
 
 /// What is paid for: classes of cost and their colours, in the order of bars.
 pub const CLASSES: [(&str, Ink); 5] = [

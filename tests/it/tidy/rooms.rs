@@ -34,7 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "seed", "usage", "error",
         ],
     ),
-    ("report", &["audit", "metrics", "sim", "validate", "usage", "cause", "error"]),
+    ("report", &["audit", "metrics", "stats", "sim", "validate", "usage", "cause", "error"]),
 ];
 
 /// What a policy may know of the provider: the vocabulary of requests and the client's model table, never
