@@ -120,10 +120,11 @@ versions or recipes are refused.")]
   ctxsim formats --format markdown")]
     Formats(super::list::ListArgs),
     /// Draw one picture of a results folder
-    #[command(after_help = "Examples:
-  ctxsim plot reports/quickstart --kind token-curve -o curve.svg
-  ctxsim plot reports/quickstart --kind token-curve --session 0b1c2d -o curve.png")]
-    Plot(PlotArgs),
+    #[command(after_help = super::plot::EXAMPLES)]
+    Plot(super::plot::PlotArgs),
+    /// Write one self-contained page of a results folder
+    #[command(after_help = super::report::EXAMPLES)]
+    Report(super::report::ReportArgs),
     /// Print the JSON Schema of a file format
     #[command(after_help = "Examples:
   ctxsim schema scenario > scenario.schema.json
@@ -275,29 +276,6 @@ pub enum Format {
     Csv,
     /// For a pull request
     Markdown,
-}
-
-#[derive(Debug, Args)]
-pub struct PlotArgs {
-    /// A folder written with --out or by `run`
-    #[arg(value_name = "RESULTS")]
-    pub results: PathBuf,
-    /// Which picture
-    #[arg(long, value_name = "KIND", default_value = "token-curve")]
-    pub kind: PlotKind,
-    /// Session to draw (its id, or how the id begins); default: the one with the most requests
-    #[arg(long, value_name = "SESSION")]
-    pub session: Option<String>,
-    /// The file, .svg or .png
-    #[arg(short, long, value_name = "FILE")]
-    pub out: PathBuf,
-}
-
-/// `plot --kind`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PlotKind {
-    /// Prompt tokens per request, one line per policy
-    TokenCurve,
 }
 
 #[derive(Debug, Args)]

@@ -19,6 +19,7 @@ mod parquet;
 mod pictures;
 mod plot;
 mod progress;
+mod report;
 mod resolve;
 mod resume;
 mod scenario;
@@ -83,6 +84,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Metrics(args) => list::metrics(args, &terminal),
         Command::Formats(args) => list::formats(args, &terminal),
         Command::Plot(args) => plot::run(&args, &terminal),
+        Command::Report(args) => report::run(&args, &terminal),
         Command::Schema(args) => schema::run(&args, &terminal),
         Command::Man(args) => man::run(&args, &terminal),
         Command::Completions(args) => {

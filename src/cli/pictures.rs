@@ -3,7 +3,7 @@
 use ctxsim::config::scenario::OutputSpec;
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::plot::token_curve::{Mark, MarkKind, Series, TokenCurve};
-use ctxsim::report::plot::{DEFAULT_SIZE, PictureFormat};
+use ctxsim::report::plot::{Look, PictureFormat};
 use ctxsim::report::requests::RunRecord;
 
 use super::exit::Failure;
@@ -14,6 +14,8 @@ pub struct Pictures {
     keep: usize,
     headline: Option<String>,
     curves: Vec<TokenCurve>,
+    /// Policies in the order in which they came: that of the study.
+    policies: Vec<String>,
 }
 
 impl Default for Pictures {
@@ -25,12 +27,13 @@ impl Default for Pictures {
 impl Pictures {
     /// Keeps the curves of `keep` sessions, and of the headline session if one is named.
     pub fn new(keep: usize, headline: Option<String>) -> Pictures {
-        Pictures { keep, headline, curves: Vec::new() }
+        Pictures { keep, headline, curves: Vec::new(), policies: Vec::new() }
     }
 
     /// Takes a run; runs of a session come one after the other.
     pub fn add(&mut self, run: &RunRecord<'_>, window_tokens: u64) {
-        let mut series = Series::of(run.policy, run.record);
+        let place = self.place(run.policy);
+        let mut series = Series::of(run.policy, place, run.record);
         series.marks.extend(stop_mark(run));
         let known = self.curves.iter_mut().rev().find(|c| c.session == run.session && c.model == run.model);
         match known {
@@ -45,6 +48,14 @@ impl Pictures {
                 });
             }
         }
+    }
+
+    /// Place of a policy among all, which gives its look.
+    fn place(&mut self, policy: &str) -> usize {
+        self.policies.iter().position(|known| known == policy).unwrap_or_else(|| {
+            self.policies.push(policy.to_owned());
+            self.policies.len() - 1
+        })
     }
 
     /// Makes room for one more; the earlier of two equal ones stays.
@@ -81,7 +92,7 @@ impl Pictures {
                 false => file_name(&curve.session),
             };
             for format in PictureFormat::ALL {
-                let bytes = curve.draw(format, DEFAULT_SIZE)?;
+                let bytes = curve.draw(format, Look::default())?;
                 dir.write(&format!("plots/token-curve-{name}.{}", format.extension()), &bytes)?;
                 if i == 0 {
                     dir.write(&format!("plots/token-curve.{}", format.extension()), &bytes)?;

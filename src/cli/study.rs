@@ -9,7 +9,9 @@ use ctxsim::provider::ModelSpec;
 use ctxsim::report::curve::Curves;
 use ctxsim::report::files::{OutputDir, OutputFile};
 use ctxsim::report::requests::{RequestsWriter, RunRecord};
-use ctxsim::report::{self, Cell, Recipe, RecipePolicy, ResultSet, Skipped, events, json, markdown, wire};
+use ctxsim::report::{
+    self, Cell, Recipe, RecipePolicy, ResultSet, Skipped, events, html, json, markdown, wire,
+};
 use ctxsim::session::Session;
 use ctxsim::sim::FullRecorder;
 use ctxsim::sweep::{CellResult, Control, Detail, ModelChoice, Plan, Planned, Shard, runner};
@@ -66,6 +68,8 @@ pub struct Files {
     pub events: Option<OutputFile>,
     /// Pictures to draw into the folder.
     pub pictures: Option<Pictures>,
+    /// Requests for report.html.
+    pub page: Option<html::Runs>,
 }
 
 impl Files {
@@ -81,6 +85,7 @@ impl Files {
             files.parquet = parquet::Requests::create(&dir)?;
             files.events = Some(dir.create("events.jsonl")?);
             files.pictures = Some(Pictures::default());
+            files.page = Some(html::Runs::default());
             files.dir = Some(dir);
         }
         if let Some(path) = requests {
@@ -95,7 +100,8 @@ impl Files {
     }
 
     fn detail(&self) -> Detail {
-        let streams = [self.requests.is_some(), self.parquet.is_some(), self.events.is_some()];
+        let streams =
+            [self.requests.is_some(), self.parquet.is_some(), self.events.is_some(), self.page.is_some()];
         if streams.contains(&true) || self.pictures.is_some() { Detail::Full } else { Detail::Summary }
     }
 }
@@ -215,6 +221,9 @@ fn write_record(files: &mut Files, run: &RunRecord<'_>, window_tokens: u64) -> R
     if let Some(pictures) = &mut files.pictures {
         pictures.add(run, window_tokens);
     }
+    if let Some(page) = &mut files.page {
+        page.add(run, window_tokens);
+    }
     Ok(())
 }
 
@@ -238,6 +247,8 @@ fn finish(files: Files, results: &ResultSet, description: &str, terminal: &Termi
     let digest = wire::digest(results);
     let title = results.recipe.scenario.as_ref().unwrap_or(&results.recipe.command);
     dir.write("report.md", markdown::report(title, description, results, &digest, &drawn).as_bytes())?;
+    let heading = html::Heading { title, description, digest: &digest };
+    dir.write("report.html", &html::write(&heading, results, &files.page.unwrap_or_default()))?;
     terminal.note(&format!("written to {}", dir.path().display()));
     Ok(())
 }

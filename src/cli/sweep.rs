@@ -3,7 +3,7 @@
 use clap::Args;
 use ctxsim::policy::{PolicySpec, common_params, find_param};
 use ctxsim::report::files::OutputDir;
-use ctxsim::report::{ResultSet, grid, json, markdown, sweep, table};
+use ctxsim::report::{ResultSet, grid, html, json, markdown, sweep, table, wire};
 use ctxsim::sweep::Detail;
 use ctxsim::sweep::axis::{Axis, expand};
 
@@ -88,6 +88,8 @@ pub fn write(dir: &OutputDir, results: &ResultSet) -> Result<(), Failure> {
     super::parquet::write_results(dir, results)?;
     dir.write("sweep.csv", &sweep::csv(results)?)?;
     dir.write("report.md", format!("# sweep\n\n{}", text(results)).as_bytes())?;
+    let heading = html::Heading { title: "sweep", description: "", digest: &wire::digest(results) };
+    dir.write("report.html", &html::write(&heading, results, &html::Runs::default()))?;
     Ok(())
 }
 

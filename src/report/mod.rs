@@ -9,6 +9,7 @@ pub mod files;
 #[cfg(feature = "dataframe")]
 pub mod frame;
 pub mod grid;
+pub mod html;
 pub mod json;
 pub mod layout;
 pub mod markdown;

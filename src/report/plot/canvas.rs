@@ -12,7 +12,8 @@ use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, TextStyl
 
 use crate::error::Result;
 
-use super::{PictureFormat, drawing_error};
+use super::palette::{Ink, PAPER, Theme};
+use super::{Look, PictureFormat, drawing_error};
 
 /// Apache-2.0; the licence is beside the file.
 const FONT: &[u8] = include_bytes!("../../../assets/Roboto-Regular.ttf");
@@ -45,62 +46,83 @@ pub enum Shape {
     Cross,
     /// A circle.
     Circle,
+    /// A square on its corner, not filled.
+    Diamond,
 }
 
 /// What is drawn, in order, in points.
 #[derive(Debug, Clone)]
 enum Item {
-    Path { points: Vec<(f64, f64)>, colour: RGBColor, width: f64 },
-    Mark { at: (f64, f64), shape: Shape, colour: RGBColor, radius: f64 },
-    Text { at: (f64, f64), text: String, size: f64, colour: RGBColor, anchor: Anchor },
+    Path { points: Vec<(f64, f64)>, ink: Ink, width: f64 },
+    Area { points: Vec<(f64, f64)>, ink: Ink },
+    Mark { at: (f64, f64), shape: Shape, ink: Ink, radius: f64 },
+    Text { at: (f64, f64), text: String, size: f64, ink: Ink, anchor: Anchor },
 }
 
 /// A picture in the making: what is drawn is collected, then written in either format.
 #[derive(Debug)]
 pub struct Canvas {
-    size: (u32, u32),
+    look: Look,
     items: Vec<Item>,
 }
 
 impl Canvas {
-    /// An empty white picture.
-    pub fn new(size: (u32, u32)) -> Canvas {
-        Canvas { size, items: Vec::new() }
+    /// An empty picture.
+    pub fn new(look: Look) -> Canvas {
+        Canvas { look, items: Vec::new() }
+    }
+
+    /// Makes the picture as high as its content.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a picture is at most some thousand pixels high"
+    )]
+    pub fn set_height(&mut self, height: f64) {
+        self.look.size.1 = height.ceil().max(1.0) as u32;
+    }
+
+    /// Width and height in points.
+    pub fn size(&self) -> (f64, f64) {
+        (f64::from(self.look.size.0), f64::from(self.look.size.1))
     }
 
     /// A line through `points`.
-    pub fn path(&mut self, points: Vec<(f64, f64)>, colour: RGBColor, width: f64) {
+    pub fn path(&mut self, points: Vec<(f64, f64)>, ink: Ink, width: f64) {
         for points in split_at_sharp_corners(&points) {
-            self.items.push(Item::Path { points, colour, width });
+            self.items.push(Item::Path { points, ink, width });
         }
+    }
+
+    /// A filled shape with these corners.
+    pub fn area(&mut self, points: Vec<(f64, f64)>, ink: Ink) {
+        self.items.push(Item::Area { points, ink });
+    }
+
+    /// A filled rectangle between two corners.
+    pub fn rect(&mut self, (x0, y0): (f64, f64), (x1, y1): (f64, f64), ink: Ink) {
+        self.area(vec![(x0, y0), (x1, y0), (x1, y1), (x0, y1)], ink);
     }
 
     /// A dashed line through `points`; without dashes a solid one.
-    pub fn dashed(&mut self, points: &[(f64, f64)], dashes: &[f64], colour: RGBColor, width: f64) {
+    pub fn dashed(&mut self, points: &[(f64, f64)], dashes: &[f64], ink: Ink, width: f64) {
         if dashes.is_empty() {
-            self.path(points.to_vec(), colour, width);
+            self.path(points.to_vec(), ink, width);
             return;
         }
         for dash in cut(points, dashes) {
-            self.path(dash, colour, width);
+            self.path(dash, ink, width);
         }
     }
 
-    /// A filled shape with a white rim, so that it stands out from the lines below it.
-    pub fn mark(&mut self, at: (f64, f64), shape: Shape, colour: RGBColor, radius: f64) {
-        self.items.push(Item::Mark { at, shape, colour, radius });
+    /// A shape with a rim of paper, so that it stands out from the lines below it.
+    pub fn mark(&mut self, at: (f64, f64), shape: Shape, ink: Ink, radius: f64) {
+        self.items.push(Item::Mark { at, shape, ink, radius });
     }
 
     /// Text with its middle line at `at`.
-    pub fn text(
-        &mut self,
-        at: (f64, f64),
-        text: impl Into<String>,
-        size: f64,
-        colour: RGBColor,
-        anchor: Anchor,
-    ) {
-        self.items.push(Item::Text { at, text: text.into(), size, colour, anchor });
+    pub fn text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64, ink: Ink, anchor: Anchor) {
+        self.items.push(Item::Text { at, text: text.into(), size, ink, anchor });
     }
 
     /// Width of a text in points.
@@ -122,7 +144,7 @@ impl Canvas {
         register()?;
         match format {
             PictureFormat::Svg => {
-                let (width, height) = self.size;
+                let (width, height) = self.look.size;
                 let (units_x, units_y) = (width * SVG_UNITS, height * SVG_UNITS);
                 let mut svg = String::new();
                 let backend = SVGBackend::with_string(&mut svg, (units_x, units_y));
@@ -134,19 +156,19 @@ impl Canvas {
                 Ok(svg.into_bytes())
             }
             PictureFormat::Png => {
-                let (width, height) = (self.size.0 * OVERSAMPLING, self.size.1 * OVERSAMPLING);
+                let (width, height) = (self.look.size.0 * OVERSAMPLING, self.look.size.1 * OVERSAMPLING);
                 let mut pixels = vec![0; 3 * width as usize * height as usize];
                 let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
                 self.draw(&backend.into_drawing_area(), f64::from(OVERSAMPLING))?;
-                png(&average(&pixels, self.size), self.size)
+                png(&average(&pixels, self.look.size), self.look.size)
             }
         }
     }
 
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, scale: f64) -> Result<()> {
-        area.fill(&super::palette::PAPER).map_err(drawing_error)?;
+        area.fill(&PAPER.on(self.look.theme)).map_err(drawing_error)?;
         for item in &self.items {
-            draw_item(area, item, scale)?;
+            draw_item(area, item, self.look.theme, scale)?;
         }
         area.present().map_err(drawing_error)
     }
@@ -167,24 +189,38 @@ fn stroke(colour: RGBColor, width: f64) -> ShapeStyle {
     ShapeStyle { color: colour.to_rgba(), filled: false, stroke_width: width.round().max(1.0) as u32 }
 }
 
-fn draw_item<B: DrawingBackend>(area: &DrawingArea<B, Shift>, item: &Item, scale: f64) -> Result<()> {
+fn draw_item<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    item: &Item,
+    theme: Theme,
+    scale: f64,
+) -> Result<()> {
+    let pixels = |points: &[(f64, f64)]| points.iter().map(|p| pixel(*p, scale)).collect::<Vec<_>>();
     match item {
-        Item::Path { points, colour, width } => {
-            let points: Vec<(i32, i32)> = points.iter().map(|p| pixel(*p, scale)).collect();
-            area.draw(&PathElement::new(points, stroke(*colour, width * scale))).map_err(drawing_error)
+        Item::Path { points, ink, width } => {
+            let element = PathElement::new(pixels(points), stroke(ink.on(theme), width * scale));
+            area.draw(&element).map_err(drawing_error)
         }
-        Item::Mark { at, shape, colour, radius } => {
-            draw_mark(area, *at, *shape, super::palette::PAPER, radius + 1.0, scale)?;
-            draw_mark(area, *at, *shape, *colour, *radius, scale)
+        Item::Area { points, ink } => {
+            area.draw(&Polygon::new(pixels(points), ink.on(theme).filled())).map_err(drawing_error)
         }
-        Item::Text { at, text, size, colour, anchor } => {
+        Item::Mark { at, shape, ink, radius } => {
+            draw_mark(area, *at, *shape, PAPER.on(theme), radius + 1.0, scale)?;
+            if *shape == Shape::Diamond {
+                draw_mark(area, *at, *shape, ink.on(theme), *radius, scale)?;
+                return draw_mark(area, *at, *shape, PAPER.on(theme), radius - 1.8, scale);
+            }
+            draw_mark(area, *at, *shape, ink.on(theme), *radius, scale)
+        }
+        Item::Text { at, text, size, ink, anchor } => {
             let horizontal = match anchor {
                 Anchor::Left => HPos::Left,
                 Anchor::Centre => HPos::Center,
                 Anchor::Right => HPos::Right,
             };
+            let colour = ink.on(theme);
             let style = TextStyle::from((FONT_NAME, size * scale).into_font())
-                .color(colour)
+                .color(&colour)
                 .pos(Pos::new(horizontal, VPos::Center));
             area.draw(&Text::new(text.as_str(), pixel(*at, scale), style)).map_err(drawing_error)
         }
@@ -203,15 +239,12 @@ fn draw_mark<B: DrawingBackend>(
         corners.iter().map(|(dx, dy)| pixel((x + dx * r, y + dy * r), scale)).collect()
     };
     let fill = colour.filled();
+    let polygon =
+        |points: &[(f64, f64)]| area.draw(&Polygon::new(corners(points), fill)).map_err(drawing_error);
     match shape {
-        Shape::Triangle => {
-            let points = corners(&[(-1.0, -0.8), (1.0, -0.8), (0.0, 1.0)]);
-            area.draw(&Polygon::new(points, fill)).map_err(drawing_error)
-        }
-        Shape::Square => {
-            let points = corners(&[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)]);
-            area.draw(&Polygon::new(points, fill)).map_err(drawing_error)
-        }
+        Shape::Triangle => polygon(&[(-1.0, -0.8), (1.0, -0.8), (0.0, 1.0)]),
+        Shape::Square => polygon(&[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)]),
+        Shape::Diamond => polygon(&[(0.0, -1.1), (1.1, 0.0), (0.0, 1.1), (-1.1, 0.0)]),
         Shape::Circle => {
             area.draw(&Circle::new(pixel((x, y), scale), r * scale, fill)).map_err(drawing_error)
         }

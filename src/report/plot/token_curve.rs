@@ -1,13 +1,14 @@
 //! Prompt tokens per request, one line per strategy.
 
-use plotters::style::RGBColor;
-
+use crate::cause::Cause;
 use crate::error::Result;
 use crate::sim::{FullRecorder, SimEventKind};
 
 use super::axis::{downsample, short_number, step};
 use super::canvas::{Anchor, Canvas, Shape};
-use super::{PictureFormat, palette};
+use super::chart::{Legend, MARGIN, Sample, title};
+use super::palette::{self, Ink};
+use super::{Look, PictureFormat};
 
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,18 +28,21 @@ pub enum MarkKind {
     Compaction,
     /// The provider refused a request.
     Rejection,
+    /// The cache entry's life had ended.
+    Expiry,
     /// The run ended before the session.
     Stop,
 }
 
 impl MarkKind {
-    const ALL: [MarkKind; 4] = [Self::Pass, Self::Compaction, Self::Rejection, Self::Stop];
+    const ALL: [MarkKind; 5] = [Self::Expiry, Self::Pass, Self::Compaction, Self::Rejection, Self::Stop];
 
     fn shape(self) -> Shape {
         match self {
             Self::Pass => Shape::Triangle,
             Self::Compaction => Shape::Square,
             Self::Rejection => Shape::Cross,
+            Self::Expiry => Shape::Diamond,
             Self::Stop => Shape::Circle,
         }
     }
@@ -48,6 +52,7 @@ impl MarkKind {
             Self::Pass => "pass",
             Self::Compaction => "compaction",
             Self::Rejection => "rejection",
+            Self::Expiry => "cache life over",
             Self::Stop => "stopped",
         }
     }
@@ -67,6 +72,8 @@ pub struct Mark {
 pub struct Series {
     /// Its name.
     pub label: String,
+    /// Its place among all strategies of the study, which gives its look in every picture.
+    pub place: usize,
     /// Requests in order.
     pub points: Vec<Point>,
     /// Marks in order.
@@ -75,7 +82,7 @@ pub struct Series {
 
 impl Series {
     /// The line of a run.
-    pub fn of(label: &str, record: &FullRecorder) -> Series {
+    pub fn of(label: &str, place: usize, record: &FullRecorder) -> Series {
         let points = record
             .requests
             .iter()
@@ -89,7 +96,10 @@ impl Series {
             };
             Some(Mark { request: u64::from(event.request), kind })
         });
-        Series { label: label.to_owned(), points: points.collect(), marks: marks.collect() }
+        let expired = record.requests.iter().filter(|row| row.miss_cause == Some(Cause::TtlExpired));
+        let expiries = expired.map(|row| Mark { request: u64::from(row.request), kind: MarkKind::Expiry });
+        let marks = marks.chain(expiries).collect();
+        Series { label: label.to_owned(), place, points: points.collect(), marks }
     }
 
     /// Where a mark stands: what shortened the prompt at the height that the prompt had before, so that
@@ -98,7 +108,7 @@ impl Series {
         let index = self.points.partition_point(|p| p.request < mark.request);
         let index = match mark.kind {
             MarkKind::Pass | MarkKind::Compaction => index.saturating_sub(1),
-            MarkKind::Rejection | MarkKind::Stop => index,
+            MarkKind::Rejection | MarkKind::Expiry | MarkKind::Stop => index,
         };
         self.points.get(index.min(self.points.len().saturating_sub(1)))
     }
@@ -128,9 +138,6 @@ struct Frame {
     max: u64,
 }
 
-const MARGIN: f64 = 16.0;
-const LEGEND_ROW: f64 = 18.0;
-const SAMPLE: f64 = 30.0;
 /// Marks of one kind on one line are at least this far apart; further where there are very many.
 const MARK_GAP: f64 = 8.0;
 const SPARSE_MARK_GAP: f64 = 24.0;
@@ -162,16 +169,15 @@ impl TokenCurve {
     ///
     /// # Errors
     /// If a backend fails.
-    pub fn draw(&self, format: PictureFormat, size: (u32, u32)) -> Result<Vec<u8>> {
-        let mut canvas = Canvas::new(size);
-        let (width, height) = (f64::from(size.0), f64::from(size.1));
-        let title =
-            fit(&format!("Prompt tokens per request: session {}", self.session), 16.0, width - 2.0 * MARGIN)?;
-        canvas.text((MARGIN, 24.0), title, 16.0, palette::INK, Anchor::Left);
+    pub fn draw(&self, format: PictureFormat, look: Look) -> Result<Vec<u8>> {
+        let mut canvas = Canvas::new(look);
+        let (width, height) = canvas.size();
         let subtitle = format!("{}, replayed as recorded", self.model);
-        canvas.text((MARGIN, 44.0), subtitle, 12.0, palette::MUTED, Anchor::Left);
-        let legend_end = self.legend(&mut canvas, 66.0, width)?;
-        let frame = self.frame(legend_end + 14.0, width, height);
+        title(&mut canvas, &format!("Prompt tokens per request: session {}", self.session), &subtitle)?;
+        let legend = self.legend(width)?;
+        canvas.set_height(height + legend.excess());
+        let frame = self.frame(legend.end() + 14.0, width, canvas.size().1);
+        legend.draw(&mut canvas);
         draw_axes(&mut canvas, &frame);
         self.window(&mut canvas, &frame);
         self.lines(&mut canvas, &frame);
@@ -204,29 +210,13 @@ impl TokenCurve {
         }
     }
 
-    /// Draws the legend in rows and returns where it ends.
-    fn legend(&self, canvas: &mut Canvas, top: f64, width: f64) -> Result<f64> {
-        let (mut x, mut y) = (MARGIN, top);
-        for (i, series) in self.series.iter().enumerate() {
-            let look = palette::look(i);
-            let label = fit(&series.label, 12.0, width - 2.0 * MARGIN - SAMPLE)?;
-            let advance = SAMPLE + 6.0 + Canvas::text_width(&label, 12.0)? + 20.0;
-            wrap(&mut x, &mut y, advance, width);
-            canvas.dashed(&[(x, y), (x + SAMPLE, y)], look.dashes, look.colour, look.width);
-            canvas.text((x + SAMPLE + 6.0, y), label, 12.0, palette::INK, Anchor::Left);
-            x += advance;
-        }
-        for kind in MarkKind::ALL {
-            if !self.series.iter().any(|s| s.marks.iter().any(|m| m.kind == kind)) {
-                continue;
-            }
-            let advance = 14.0 + Canvas::text_width(kind.label(), 12.0)? + 16.0;
-            wrap(&mut x, &mut y, advance, width);
-            canvas.mark((x + 5.0, y), kind.shape(), palette::MUTED, 4.5);
-            canvas.text((x + 14.0, y), kind.label(), 12.0, palette::INK, Anchor::Left);
-            x += advance;
-        }
-        Ok(y + LEGEND_ROW / 2.0)
+    /// Lines, then the marks that occur.
+    fn legend(&self, width: f64) -> Result<Legend> {
+        let lines = self.series.iter().map(|s| (Sample::Line(palette::look(s.place)), s.label.clone()));
+        let occurs = |kind: &MarkKind| self.series.iter().any(|s| s.marks.iter().any(|m| m.kind == *kind));
+        let marks = MarkKind::ALL.into_iter().filter(occurs);
+        let marks = marks.map(|kind| (Sample::Mark(kind.shape(), palette::MUTED), kind.label().to_owned()));
+        Legend::new(lines.chain(marks), width)
     }
 
     fn window(&self, canvas: &mut Canvas, frame: &Frame) {
@@ -240,28 +230,28 @@ impl TokenCurve {
     }
 
     fn lines(&self, canvas: &mut Canvas, frame: &Frame) {
-        for (i, series) in self.series.iter().enumerate() {
-            let look = palette::look(i);
+        for series in self.series.iter().rev() {
+            let look = palette::look(series.place);
             let points: Vec<(u64, u64)> =
                 series.points.iter().map(|p| (p.request, p.prompt_tokens)).collect();
             let thin = downsample(&points, frame.first, frame.last, frame.columns());
             let path: Vec<(f64, f64)> = thin.iter().map(|&(x, y)| (frame.x(x), frame.y(y))).collect();
             match path.as_slice() {
-                [only] => canvas.mark(*only, Shape::Circle, look.colour, 3.0),
-                _ if thin.len() < points.len() => canvas.path(path, look.colour, DENSE_WIDTH),
-                _ => canvas.dashed(&path, look.dashes, look.colour, look.width),
+                [only] => canvas.mark(*only, Shape::Circle, look.ink, 3.0),
+                _ if thin.len() < points.len() => canvas.path(path, look.ink, DENSE_WIDTH),
+                _ => canvas.dashed(&path, look.dashes, look.ink, look.width),
             }
         }
         // Marks lie above all lines, and rare ones above frequent ones.
         let mut order: Vec<usize> = (0..self.series.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(self.series[i].marks.len()));
         for i in order {
-            draw_marks(canvas, frame, &self.series[i], palette::look(i).colour);
+            draw_marks(canvas, frame, &self.series[i], palette::look(self.series[i].place).ink);
         }
     }
 }
 
-fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: RGBColor) {
+fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, ink: Ink) {
     for kind in MarkKind::ALL {
         let marks = || series.marks.iter().filter(|m| m.kind == kind);
         let gap = if marks().count() > MANY_MARKS { SPARSE_MARK_GAP } else { MARK_GAP };
@@ -270,7 +260,7 @@ fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, colour: RGBCo
             let Some(point) = series.place_of(mark) else { continue };
             let (x, y) = (frame.x(point.request), frame.y(point.prompt_tokens));
             if x - last_x >= gap {
-                canvas.mark((x, y), kind.shape(), colour, 4.5);
+                canvas.mark((x, y), kind.shape(), ink, 4.5);
                 last_x = x;
             }
         }
@@ -294,23 +284,6 @@ fn draw_axes(canvas: &mut Canvas, frame: &Frame) {
     }
     let middle = f64::midpoint(frame.left, frame.right);
     canvas.text((middle, frame.bottom + 34.0), "request", 12.0, palette::MUTED, Anchor::Centre);
-}
-
-fn wrap(x: &mut f64, y: &mut f64, advance: f64, width: f64) {
-    if *x > MARGIN && *x + advance > width - MARGIN + 20.0 {
-        *x = MARGIN;
-        *y += LEGEND_ROW;
-    }
-}
-
-/// Shortens a text to a width, with an ellipsis.
-fn fit(text: &str, size: f64, width: f64) -> Result<String> {
-    let mut kept: String = text.to_owned();
-    let mut shown = kept.clone();
-    while Canvas::text_width(&shown, size)? > width && kept.pop().is_some() {
-        shown = format!("{}…", kept.trim_end());
-    }
-    Ok(shown)
 }
 
 #[cfg(test)]
@@ -340,7 +313,7 @@ mod tests {
             1 => "passes".to_owned(),
             _ => format!("candidate-{index}:minCharsPerPass={}", 10_000 * index),
         };
-        Series { label, points, marks }
+        Series { label, place: usize::try_from(index).expect("small"), points, marks }
     }
 
     fn curve(count: u64, requests: u64) -> TokenCurve {
@@ -354,11 +327,13 @@ mod tests {
 
     #[test]
     fn every_size_draws_in_both_formats_and_twice_the_same() {
-        for (count, requests) in [(1, 10), (3, 300), (8, 300), (3, 10_000), (1, 1), (0, 0)] {
+        for (count, requests) in
+            [(1, 10), (3, 300), (8, 300), (30, 300), (3, 10_000), (30, 10_000), (1, 1), (0, 0)]
+        {
             let curve = curve(count, requests);
             for format in PictureFormat::ALL {
-                let bytes = curve.draw(format, super::super::DEFAULT_SIZE).expect("drawn");
-                assert_eq!(bytes, curve.draw(format, super::super::DEFAULT_SIZE).expect("drawn"));
+                let bytes = curve.draw(format, Look::default()).expect("drawn");
+                assert_eq!(bytes, curve.draw(format, Look::default()).expect("drawn"));
                 if let Some(dir) = std::env::var_os("CTXSIM_SHOW_PICTURES") {
                     let name = format!("{count}-{requests}.{}", format.extension());
                     std::fs::write(std::path::Path::new(&dir).join(name), bytes).expect("writable");
@@ -371,7 +346,7 @@ mod tests {
     fn the_window_is_drawn_only_in_range() {
         let mut curve = curve(1, 300);
         let svg = |c: &TokenCurve| {
-            String::from_utf8(c.draw(PictureFormat::Svg, (800, 500)).expect("drawn")).expect("UTF-8")
+            String::from_utf8(c.draw(PictureFormat::Svg, Look::default()).expect("drawn")).expect("UTF-8")
         };
         assert!(svg(&curve).contains("window 200k"));
         curve.window_tokens = 1_000_000;
@@ -380,7 +355,7 @@ mod tests {
 
     #[test]
     fn long_sessions_draw_few_points() {
-        let bytes = curve(3, 10_000).draw(PictureFormat::Svg, (800, 500)).expect("drawn");
+        let bytes = curve(3, 10_000).draw(PictureFormat::Svg, Look::default()).expect("drawn");
         assert!(bytes.len() < 400_000, "{}", bytes.len());
     }
 }

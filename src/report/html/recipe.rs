@@ -1,0 +1,104 @@
+//! How to get the same numbers again.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use crate::report::results::{Recipe, RecipePolicy, ResultSet};
+
+use super::escape::escape;
+
+/// Policies that a command line still shows.
+const SHOWN: usize = 12;
+
+/// The command, and the whole recipe.
+pub(super) fn html(results: &ResultSet) -> String {
+    let recipe = &results.recipe;
+    let whole = serde_json::to_string_pretty(recipe).unwrap_or_default();
+    format!(
+        "<pre id=\"command\" tabindex=\"0\">{}</pre>\n<details><summary>The whole recipe: version, seed, every parameter of every \
+         policy</summary><pre tabindex=\"0\">{}</pre></details>",
+        escape(&command(recipe)),
+        escape(&whole)
+    )
+}
+
+/// What to type. The recipe does not name the recordings, so that shards of one study share it.
+fn command(recipe: &Recipe) -> String {
+    if let Some(scenario) = &recipe.scenario {
+        return format!("ctxsim run {scenario}.toml");
+    }
+    let mut out =
+        format!("ctxsim {} INPUT", if recipe.command == "sweep" { "simulate" } else { &recipe.command });
+    for policy in recipe.policies.iter().take(SHOWN) {
+        let _ = write!(out, " \\\n  -p {}", quoted(&argument(policy)));
+    }
+    if recipe.policies.len() > SHOWN {
+        let _ = write!(out, " \\\n  … {} more policies, in the recipe", recipe.policies.len() - SHOWN);
+    }
+    for model in &recipe.models {
+        let _ = write!(out, " \\\n  -m {}", quoted(model));
+    }
+    let options = [
+        ("--seed", Some(recipe.seed.to_string()), "0"),
+        ("--tokens", Some(recipe.tokens.clone()), "auto"),
+        ("--account", Some(recipe.account.clone()), "enforced"),
+        ("--recorded-compactions", Some(recipe.recorded_compactions.clone()), "undo"),
+        ("--on-binding-error", recipe.on_binding_error.clone(), ""),
+        ("--price-date", recipe.price_date.clone(), ""),
+        ("--shard", recipe.shard.clone(), ""),
+    ];
+    for (flag, value, usual) in options {
+        if let Some(value) = value.filter(|v| !v.is_empty() && v != usual) {
+            let _ = write!(out, " \\\n  {flag} {}", quoted(&value));
+        }
+    }
+    out
+}
+
+/// A policy as `-p` takes it. A label that is no preset with parameters needs all of them.
+fn argument(policy: &RecipePolicy) -> String {
+    let preset = &policy.preset;
+    if policy.label == *preset || policy.label.starts_with(&format!("{preset}:")) || preset.is_empty() {
+        return policy.label.clone();
+    }
+    format!("{}={preset}:{}", policy.label, params(&policy.params))
+}
+
+fn params(params: &Map<String, Value>) -> String {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let simple = params.iter().filter(|(_, value)| !value.is_array() && !value.is_object());
+    simple.map(|(key, value)| format!("{key}={}", text(value))).collect::<Vec<_>>().join(",")
+}
+
+/// For a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:=,/@".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::results::tests::sample;
+
+    #[test]
+    fn the_command_names_what_is_not_usual() {
+        let mut recipe = sample().recipe;
+        recipe.seed = 7;
+        recipe.models = vec!["m 1".into()];
+        recipe.policies[1].label = "own".into();
+        assert_eq!(
+            command(&recipe),
+            "ctxsim simulate INPUT \\\n  -p none \\\n  -p own=arc:keep=3 \\\n  -m 'm 1' \\\n  --seed 7"
+        );
+        recipe.scenario = Some("quickstart".into());
+        assert_eq!(command(&recipe), "ctxsim run quickstart.toml");
+    }
+}

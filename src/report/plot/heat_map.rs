@@ -1,0 +1,189 @@
+//! A metric over the values of two parameters; what cannot be told from the best has a frame.
+
+use serde_json::Value;
+
+use crate::error::Result;
+
+use super::canvas::{Anchor, Canvas, Shape};
+use super::chart::{Frame, LEGEND_TOP, MARGIN, Unit, fit, title, widest};
+use super::trials::{Trial, Trials};
+use super::{Look, PictureFormat, palette};
+
+/// Everything in the picture.
+#[derive(Debug)]
+pub struct HeatMap<'a> {
+    trials: &'a Trials,
+    x: String,
+    y: String,
+    xs: Vec<Value>,
+    ys: Vec<Value>,
+    /// The best trial at each pair of values, row by row.
+    cells: Vec<Option<&'a Trial>>,
+}
+
+impl<'a> HeatMap<'a> {
+    /// The map over two parameters, of the strategies that have both; `None` where there is no grid.
+    pub fn new(trials: &'a Trials, x: &str, y: &str) -> Option<HeatMap<'a>> {
+        let own: Vec<&Trial> =
+            trials.trials.iter().filter(|t| t.params.contains_key(x) && t.params.contains_key(y)).collect();
+        // Of several presets or models the best one's.
+        let best = trials.ranked().into_iter().map(|i| &trials.trials[i]).find(|t| own.contains(t))?;
+        let own: Vec<&Trial> = own.into_iter().filter(|t| t.family == best.family).collect();
+        let (xs, ys) = (values(&own, x), values(&own, y));
+        if xs.len() < 2 || ys.len() < 2 {
+            return None;
+        }
+        let order = trials.ranked();
+        let ranked = order.iter().map(|i| &trials.trials[*i]).filter(|t| t.family == best.family);
+        let ranked: Vec<&Trial> = ranked.collect();
+        let cell = |yv: &Value, xv: &Value| {
+            ranked.iter().find(|t| t.params.get(x) == Some(xv) && t.params.get(y) == Some(yv))
+        };
+        let cells = ys.iter().flat_map(|yv| xs.iter().map(move |xv| cell(yv, xv).copied())).collect();
+        Some(HeatMap { trials, x: x.to_owned(), y: y.to_owned(), xs, ys, cells })
+    }
+
+    /// Draws the picture.
+    ///
+    /// # Errors
+    /// If a backend fails.
+    pub fn draw(&self, format: PictureFormat, look: Look) -> Result<Vec<u8>> {
+        let mut canvas = Canvas::new(look);
+        let (width, height) = canvas.size();
+        let metric = self.trials.metric.name();
+        title(
+            &mut canvas,
+            &format!("{metric} over {} and {}", self.x, self.y),
+            &format!("{}; framed: cannot be told from the best, which has a dot", self.trials.subtitle),
+        )?;
+        let labels: Vec<String> = self.ys.iter().map(label).collect();
+        let left = MARGIN + widest(labels.iter().map(String::as_str), 11.0, 160.0)? + 8.0;
+        let frame =
+            Frame { left, top: LEGEND_TOP + 14.0, right: width - MARGIN - 86.0, bottom: height - 48.0 };
+        canvas.text((MARGIN, frame.top - 12.0), self.y.clone(), 11.0, palette::MUTED, Anchor::Left);
+        let values = || self.cells.iter().flatten().map(|t| t.value);
+        let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        #[expect(clippy::cast_precision_loss, reason = "a grid has few values")]
+        let (columns, rows) = (self.xs.len() as f64, self.ys.len() as f64);
+        let (w, h) = ((frame.right - frame.left) / columns, (frame.bottom - frame.top) / rows);
+        let corner = |i: usize| {
+            #[expect(clippy::cast_precision_loss, reason = "a grid has few values")]
+            let (column, row) = ((i % self.xs.len()) as f64, (i / self.xs.len()) as f64);
+            // The lowest value of the upward parameter is at the bottom.
+            (frame.left + column * w, frame.bottom - (row + 1.0) * h)
+        };
+        for (i, trial) in self.cells.iter().enumerate() {
+            let Some(trial) = trial else { continue };
+            let share = if high > low { (trial.value - low) / (high - low) } else { 0.0 };
+            self.cell(&mut canvas, corner(i), (w, h), trial, share)?;
+        }
+        for (i, trial) in self.cells.iter().enumerate().filter_map(|(i, t)| Some((i, (*t)?))) {
+            if trial.is_flat {
+                outline(&mut canvas, corner(i), (w, h));
+            }
+        }
+        self.axes(&mut canvas, &frame, &labels, (w, h))?;
+        self.key(&mut canvas, &frame, low, high);
+        canvas.encode(format)
+    }
+
+    fn cell(
+        &self,
+        canvas: &mut Canvas,
+        (x, y): (f64, f64),
+        (w, h): (f64, f64),
+        trial: &Trial,
+        share: f64,
+    ) -> Result<()> {
+        let (fill, ink) = palette::scale(share);
+        canvas.rect((x + 0.5, y + 0.5), (x + w - 0.5, y + h - 0.5), fill);
+        let unit = Unit::of(self.trials.metric.metric().unit);
+        let text = unit.text(trial.value, if unit == Unit::Dollars { 0.01 } else { 0.001 });
+        let middle = (x + w / 2.0, y + h / 2.0);
+        let is_best = self.trials.ranked().first().is_some_and(|best| self.trials.trials[*best] == *trial);
+        if Canvas::text_width(&text, 11.0)? < w - 6.0 && h > 13.0 {
+            canvas.text(middle, text, 11.0, ink, Anchor::Centre);
+            if is_best && h > 30.0 {
+                canvas.mark((middle.0, middle.1 + 12.0), Shape::Circle, ink, 2.5);
+            }
+        } else if is_best {
+            canvas.mark(middle, Shape::Circle, ink, 2.5);
+        }
+        if !trial.is_sound {
+            canvas.mark((x + w - 8.0, y + 8.0), Shape::Cross, ink, 3.0);
+        }
+        Ok(())
+    }
+
+    fn axes(&self, canvas: &mut Canvas, frame: &Frame, labels: &[String], (w, h): (f64, f64)) -> Result<()> {
+        for (text, i) in labels.iter().zip(0_u32..) {
+            let y = frame.bottom - (f64::from(i) + 0.5) * h;
+            let text = fit(text, 11.0, frame.left - MARGIN - 8.0)?;
+            canvas.text((frame.left - 8.0, y), text, 11.0, palette::MUTED, Anchor::Right);
+        }
+        let mut free = f64::NEG_INFINITY;
+        for (value, i) in self.xs.iter().zip(0_u32..) {
+            let (x, text) = (frame.left + (f64::from(i) + 0.5) * w, label(value));
+            let half = Canvas::text_width(&text, 11.0)? / 2.0;
+            if x - half > free {
+                canvas.text((x, frame.bottom + 14.0), text, 11.0, palette::MUTED, Anchor::Centre);
+                free = x + half + 4.0;
+            }
+        }
+        let middle = f64::midpoint(frame.left, frame.right);
+        canvas.text((middle, frame.bottom + 34.0), self.x.clone(), 12.0, palette::MUTED, Anchor::Centre);
+        Ok(())
+    }
+
+    /// What the colours mean.
+    fn key(&self, canvas: &mut Canvas, frame: &Frame, low: f64, high: f64) {
+        const STEPS: u32 = 64;
+        let (x, height) = (frame.right + 18.0, frame.bottom - frame.top);
+        let unit = Unit::of(self.trials.metric.metric().unit);
+        let step = (high - low) / 4.0;
+        for i in 0..STEPS {
+            let share = f64::from(i) / f64::from(STEPS);
+            let top = frame.bottom - height * (share + 1.0 / f64::from(STEPS));
+            canvas.rect((x, top - 0.5), (x + 14.0, frame.bottom - height * share), palette::scale(share).0);
+        }
+        for i in 0..=4 {
+            let share = f64::from(i) / 4.0;
+            let text = unit.text(low + (high - low) * share, (step / 4.0).max(1e-6));
+            canvas.text((x + 20.0, frame.bottom - height * share), text, 11.0, palette::MUTED, Anchor::Left);
+        }
+    }
+}
+
+/// A line around a cell, of ink on paper so that it shows on every colour.
+fn outline(canvas: &mut Canvas, (x, y): (f64, f64), (w, h): (f64, f64)) {
+    let corners = |d: f64| {
+        vec![(x + d, y + d), (x + w - d, y + d), (x + w - d, y + h - d), (x + d, y + h - d), (x + d, y + d)]
+    };
+    for pair in corners(2.0).windows(2) {
+        canvas.path(pair.to_vec(), palette::PAPER, 3.0);
+    }
+    for pair in corners(1.5).windows(2) {
+        canvas.path(pair.to_vec(), palette::INK, 1.5);
+    }
+}
+
+fn label(value: &Value) -> String {
+    match value.as_u64() {
+        Some(n) => super::axis::short_number(n),
+        None => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+    }
+}
+
+/// Values of a parameter, numbers in their order.
+fn values(trials: &[&Trial], name: &str) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    for value in trials.iter().filter_map(|t| t.params.get(name)) {
+        if !out.contains(value) {
+            out.push(value.clone());
+        }
+    }
+    if out.iter().all(Value::is_number) {
+        out.sort_by(|a, b| a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)));
+    }
+    out
+}

@@ -1,0 +1,239 @@
+//! Strategies with one number each, and how sure it is: what curves, heat maps, fronts and rankings are drawn from.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::error::Result;
+use crate::metrics::{self, Better, MetricRef};
+use crate::report::results::{Cell, ResultSet, Total};
+use crate::stats::{self, Column, Interval, Resamples};
+
+use super::bars::{name, subtitle};
+
+/// Resamples of every interval.
+const RESAMPLES: usize = 1_000;
+/// Fewer sessions tell too little for an interval.
+const LEAST_SESSIONS: usize = 6;
+
+/// One strategy on one model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// Name among the others.
+    pub label: String,
+    /// Place of its policy among all, which gives its colour.
+    pub place: usize,
+    /// Preset and model: what is the same along a curve.
+    pub family: String,
+    /// Its parameters.
+    pub params: Map<String, Value>,
+    /// The metric.
+    pub value: f64,
+    /// Its change against the baseline, and that over resampled sessions; `None` for the baseline.
+    pub change: Option<(f64, Option<Interval>)>,
+    /// It cannot be told from the best.
+    pub is_flat: bool,
+    /// Cost, for fronts.
+    pub cost_usd: f64,
+    /// It finished every session and broke nothing.
+    pub is_sound: bool,
+}
+
+/// All strategies of a study.
+#[derive(Debug, Clone)]
+pub struct Trials {
+    /// The metric drawn.
+    pub metric: MetricRef,
+    /// What everything is compared with.
+    pub baseline: String,
+    /// How many sessions on what.
+    pub subtitle: String,
+    /// Names of the parameters that differ.
+    pub varied: Vec<String>,
+    /// In the order of the results.
+    pub trials: Vec<Trial>,
+}
+
+impl Trials {
+    /// Of results: `metric` of every total.
+    pub fn of_results(results: &ResultSet, metric: MetricRef) -> Trials {
+        let columns = Columns::of(results, metric);
+        let mut places: Vec<&str> = Vec::new();
+        let mut trials = Vec::new();
+        for (i, total) in results.totals.iter().enumerate() {
+            let place = places.iter().position(|p| *p == total.policy).unwrap_or_else(|| {
+                places.push(&total.policy);
+                places.len() - 1
+            });
+            let policy = results.recipe.policies.iter().find(|p| p.label == total.policy);
+            let base = results
+                .totals
+                .iter()
+                .position(|t| Some(t.policy.as_str()) == results.baseline() && t.model == total.model);
+            let Some(value) = metric.value(&total.summary).as_f64() else { continue };
+            trials.push(Trial {
+                label: name(results, total),
+                place,
+                family: format!("{} {}", policy.map_or(total.policy.as_str(), |p| &p.preset), total.model),
+                params: policy.map(|p| p.params.clone()).unwrap_or_default(),
+                value,
+                change: base.filter(|base| *base != i).and_then(|base| columns.change(i, base)),
+                is_flat: false,
+                cost_usd: metrics::Usd(total.summary.cost.total()).as_f64(),
+                is_sound: is_sound(total),
+            });
+        }
+        let mut all = Trials {
+            metric,
+            baseline: results.baseline().unwrap_or_default().to_owned(),
+            subtitle: subtitle(results),
+            varied: crate::report::sweep::varied(&results.recipe),
+            trials,
+        };
+        if all.trials.len() == results.totals.len() {
+            all.mark_flat(|i, best| columns.is_near(i, best));
+        }
+        all
+    }
+
+    /// Of a tune.json: every candidate that was run on all sessions, with the objective; or, if they are there, with
+    /// another metric or what is weighed against cost.
+    ///
+    /// # Errors
+    /// An objective that is no metric.
+    pub fn of_tune(tune: &Value, metric: Option<MetricRef>, against_cost: bool) -> Result<Trials> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let objective = metrics::find(&text(&tune["objective"]))?;
+        let metric = match metric {
+            Some(metric) => metric,
+            None if against_cost => metrics::find("hit_rate")?,
+            None => objective,
+        };
+        let is_objective = metric.name() == objective.name();
+        let baseline = text(&tune["baseline"]);
+        let none = Vec::new();
+        let candidates = tune["candidates"].as_array().unwrap_or(&none);
+        let base = candidates.iter().find(|c| c["policy"] == tune["baseline"]);
+        let of = |c: &Value| match is_objective {
+            true => c["training"]["value"].as_f64(),
+            false => c["metrics"][metric.name()].as_f64(),
+        };
+        let base_value = base.and_then(of);
+        let mut trials = Vec::new();
+        for candidate in candidates.iter().filter(|c| c["full"] == Value::Bool(true)) {
+            let Some(value) = of(candidate) else { continue };
+            let label = text(&candidate["policy"]);
+            let versus = &candidate["training"]["versus_baseline"];
+            let change = base_value.filter(|base| *base != 0.0).map(|base| {
+                let ends = &versus["difference_interval"];
+                let interval = ends[0].as_f64().zip(ends[1].as_f64()).filter(|_| is_objective);
+                let interval = interval.map(|(low, high)| Interval { low: low / base, high: high / base });
+                (value / base - 1.0, interval)
+            });
+            trials.push(Trial {
+                place: trials.len(),
+                family: label.split([':', '=']).next().unwrap_or_default().to_owned(),
+                params: candidate["params"].as_object().cloned().unwrap_or_default(),
+                value,
+                change: change.filter(|_| label != baseline),
+                is_flat: candidate["flat"] == Value::Bool(true),
+                cost_usd: candidate["metrics"]["cost_usd"].as_f64().unwrap_or(value),
+                is_sound: candidate["not_allowed"].is_null(),
+                label,
+            });
+        }
+        let names = trials.iter().flat_map(|t: &Trial| t.params.keys().cloned());
+        let mut varied: Vec<String> = Vec::new();
+        for name in names {
+            if !varied.contains(&name) {
+                varied.push(name);
+            }
+        }
+        let sessions = tune["sessions"]["training"].as_u64().unwrap_or(0);
+        let subtitle = format!("learned on {}", crate::report::grid::counted(sessions, "session"));
+        Ok(Trials { metric, baseline, subtitle, varied, trials })
+    }
+
+    /// Whether more of the metric is better.
+    pub fn higher_is_better(&self) -> bool {
+        self.metric.metric().better == Better::Higher
+    }
+
+    /// Indices from the best to the worst.
+    pub fn ranked(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.trials.len()).collect();
+        let sign = if self.higher_is_better() { -1.0 } else { 1.0 };
+        let key = |i: usize| (!self.trials[i].is_sound, sign * self.trials[i].value);
+        order.sort_by(|a, b| key(*a).0.cmp(&key(*b).0).then(key(*a).1.total_cmp(&key(*b).1)));
+        order
+    }
+
+    fn mark_flat(&mut self, near: impl Fn(usize, usize) -> bool) {
+        let Some(best) = self.ranked().first().copied().filter(|best| self.trials[*best].is_sound) else {
+            return;
+        };
+        for i in 0..self.trials.len() {
+            let same_model = self.trials[i].family.split(' ').next_back()
+                == self.trials[best].family.split(' ').next_back();
+            self.trials[i].is_flat = same_model && self.trials[i].is_sound && (i == best || near(i, best));
+        }
+    }
+}
+
+fn is_sound(total: &Total) -> bool {
+    total.finished_sessions == total.sessions && total.summary.violations == 0
+}
+
+/// The metric by session, for resampling.
+struct Columns<'a> {
+    results: &'a ResultSet,
+    metric: MetricRef,
+    cells: BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, &'a Cell>>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(results: &'a ResultSet, metric: MetricRef) -> Columns<'a> {
+        let mut cells: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        for cell in &results.cells {
+            let key = (cell.policy.as_str(), cell.model.as_str());
+            cells.entry(key).or_default().insert(cell.session.as_str(), cell);
+        }
+        Columns { results, metric, cells }
+    }
+
+    /// Both totals over the sessions that both finished, and what resampling makes of them.
+    fn pair(&self, i: usize, other: usize) -> Option<[(Column, Vec<Option<f64>>); 2]> {
+        let of = |i: usize| {
+            let total = &self.results.totals[i];
+            self.cells.get(&(total.policy.as_str(), total.model.as_str()))
+        };
+        let (own, base) = (of(i)?, of(other)?);
+        let (mut a, mut b) = (Column::default(), Column::default());
+        for (session, cell) in own {
+            if let Some(twin) = base.get(session).filter(|twin| twin.finished() && cell.finished()) {
+                a.push(self.metric.share(&cell.summary));
+                b.push(self.metric.share(&twin.summary));
+            }
+        }
+        let enough = if a.len() < LEAST_SESSIONS { 0 } else { RESAMPLES };
+        let draws = Resamples::draw(self.results.recipe.seed, "plot", a.len(), enough);
+        let (a_drawn, b_drawn) = (draws.scores(&a), draws.scores(&b));
+        Some([(a, a_drawn), (b, b_drawn)])
+    }
+
+    fn change(&self, i: usize, base: usize) -> Option<(f64, Option<Interval>)> {
+        let [(own, own_drawn), (other, other_drawn)] = self.pair(i, base)?;
+        let relative = |a: f64, b: f64| (b != 0.0).then(|| a / b - 1.0);
+        let change = relative(own.pooled()?, other.pooled()?)?;
+        let drawn = own_drawn.iter().zip(&other_drawn).map(|(a, b)| relative((*a)?, (*b)?));
+        Some((change, stats::interval(drawn)))
+    }
+
+    /// Whether a total cannot be told from the best.
+    fn is_near(&self, i: usize, best: usize) -> bool {
+        let Some([(_, own), (_, other)]) = self.pair(i, best) else { return false };
+        let sign = if self.metric.metric().better == Better::Higher { -1.0 } else { 1.0 };
+        let losses = stats::differences(&own, &other).into_iter().map(|d| d.map(|d| sign * d));
+        stats::interval(losses).is_some_and(|loss| loss.low <= 0.0)
+    }
+}
