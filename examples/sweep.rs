@@ -70,7 +70,7 @@ fn run_grid(policies: &[PolicyConfig], model: &ModelSpec, models: &Models) -> an
 }
 
 fn plan(policies: &[PolicyConfig], model: &ModelSpec, models: &Models) -> anyhow::Result<Plan> {
-    let strategy = |config: &PolicyConfig| Ok(vec![config.strategy(model, models)?]);
+    let strategy = |config: &PolicyConfig| Ok::<_, ctxsim::Error>(vec![config.strategy(model, models)?]);
     Ok(Plan {
         sessions: support::sessions(std::env::args().skip(1))?.into_iter().map(on_the_one_model).collect(),
         models: vec![model.clone()],

@@ -1,7 +1,30 @@
 //! ctxsim replays recorded or synthetic LLM-agent sessions through any context strategy, against a
 //! mock provider that models prompt caching, thinking signatures, windows and prices.
 //!
-//! Data flows one way: bytes → [`ingest`] → [`transcript`] → [`session`] → [`sim`] → [`report`].
+//! Data flows one way: bytes → [`ingest`] → [`transcript`] → [`session`] → [`sim`] → [`report`]. Text ends where a
+//! recording is compiled to a session: what runs afterwards knows sizes and hashes only.
+//!
+//! ```
+//! use ctxsim::policy::PolicySpec;
+//! use ctxsim::provider::Models;
+//! use ctxsim::session::Session;
+//! use ctxsim::sim::{NoRecorder, RunOptions, Scratch, run};
+//!
+//! /// What `session` costs under `policy`, in pico-dollars.
+//! fn cost(session: &Session, policy: &str) -> ctxsim::Result<u128> {
+//!     let models = Models::builtin()?;
+//!     let model = models.get("claude-opus-5-5")?;
+//!     let strategy = policy.parse::<PolicySpec>()?.load(&[], &[])?.strategy(model, &models)?;
+//!     let session = session.scaled_to(model.tokenizer);
+//!     let (options, mut scratch) = (RunOptions::default(), Scratch::default());
+//!     Ok(run(&session, &strategy, model, &options, &mut scratch, &mut NoRecorder).cost.total())
+//! }
+//! ```
+//!
+//! Money is whole pico-dollars (1 USD per million tokens is 1,000,000 a token) and tokens are whole numbers; floats first
+//! appear in [`metrics`]. The same input gives the same result on any machine and for any number of threads. Many cells
+//! run in [`sweep`], files carry versions ([`report::results::FORMAT_VERSION`], [`session::trace::FORMAT_VERSION`]), and
+//! the `examples` folder has a program for each main use.
 
 pub mod audit;
 pub mod cause;

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use ctxsim::report::grid::Grid;
+use ctxsim::report::layout;
 use ctxsim::report::table::{self, TableStyle};
 
 use super::args::Format;
@@ -22,7 +23,9 @@ pub struct Terminal {
 
 /// Writes a line to stderr. Nobody there to read it is no reason to end.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", table::harmless(text));
+    // A progress bar may stand in the line; it draws itself anew below.
+    let clear = if io::stderr().is_terminal() { "\r\u{1b}[2K" } else { "" };
+    let _ = writeln!(io::stderr(), "{clear}{}", table::harmless(text));
 }
 
 impl Terminal {
@@ -42,12 +45,15 @@ impl Terminal {
         }
     }
 
-    /// Prints results.
+    /// Prints results. On a terminal, sentences wrap between words.
     ///
     /// # Errors
     /// Also if the reader went away, which ends the command normally.
     pub fn print(&self, text: &str) -> Result<(), Failure> {
-        self.print_bytes(text.as_bytes())
+        match self.style.width {
+            Some(width) => self.print_bytes(layout::fold(text, width).as_bytes()),
+            None => self.print_bytes(text.as_bytes()),
+        }
     }
 
     /// Prints results.

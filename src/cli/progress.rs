@@ -1,12 +1,13 @@
 //! Progress and Ctrl-C: the only clock and the only signal handler.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ctxsim::sweep::Control;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::exit;
 use super::output::Terminal;
@@ -72,9 +73,9 @@ fn draw(finished: &AtomicBool, control: &Control, what: &'static str) {
     // Hidden until it has something to show: what it draws first would be a bar at nothing.
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
     if let Ok(style) =
-        ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len}, {elapsed} so far, {eta} left")
+        ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len}, {rate}, {eta} left")
     {
-        bar.set_style(style);
+        bar.set_style(style.with_key("rate", write_rate));
     }
     bar.set_message(what);
     while !finished.load(Ordering::Relaxed) {
@@ -88,4 +89,15 @@ fn draw(finished: &AtomicBool, control: &Control, what: &'static str) {
         std::thread::park_timeout(DRAW_EVERY);
     }
     bar.finish_and_clear();
+}
+
+/// Units a second, whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is not negative, and one beyond 2^64 is shown as that"
+)]
+fn write_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
+    // What cannot be written is not drawn.
+    let _ = write!(out, "{}/s", HumanCount(state.per_sec() as u64));
 }

@@ -84,7 +84,11 @@ fn row_lines(grid: &Grid, widths: &[usize], prose: Option<usize>, cells: &[Strin
     let cells: Vec<Vec<String>> = cells
         .iter()
         .enumerate()
-        .map(|(i, cell)| if Some(i) == prose { wrap(cell, widths[i]) } else { vec![cut(cell, widths[i])] })
+        .map(
+            |(i, cell)| {
+                if Some(i) == prose { prose_lines(cell, widths[i]) } else { vec![cut(cell, widths[i])] }
+            },
+        )
         .collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(1);
     (0..height)
@@ -115,20 +119,46 @@ pub fn cut(name: &str, width: usize) -> String {
     name.chars().take(head).chain(['…']).chain(tail).collect()
 }
 
-/// A sentence in lines of at most `width` characters.
+/// A sentence in a column: a word that is wider loses its middle.
+fn prose_lines(text: &str, width: usize) -> Vec<String> {
+    wrap(text, width).iter().map(|line| cut(line, width)).collect()
+}
+
+/// A sentence in lines of at most `width` characters, if its words are no longer than that.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
-        let word = cut(word, width.max(1));
         match lines.last_mut() {
             Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
-                line.push_str(&word);
+                line.push_str(word);
             }
-            _ => lines.push(word),
+            _ => lines.push(word.to_owned()),
         }
     }
     lines
+}
+
+/// Text whose sentences are no wider than `width`; they keep their indent. What is narrow enough stays as it is, and so do
+/// the rows of a Markdown table.
+pub fn fold(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let words = line.trim_start_matches(' ').trim_end_matches('\n');
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        // Escape codes stand in rows of tables only, which fit.
+        if line.trim_end_matches('\n').chars().count() <= width
+            || words.starts_with('|')
+            || words.contains('\u{1b}')
+        {
+            out.push_str(line);
+            continue;
+        }
+        for folded in wrap(words, width.saturating_sub(indent).max(SHORTEST_PROSE)) {
+            out.extend([" ".repeat(indent).as_str(), folded.as_str(), "\n"]);
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -182,7 +212,18 @@ mod tests {
     }
 
     #[test]
-    fn a_session_without_rows_is_a_head() {
+    fn sentences_of_a_text_keep_their_indent() {
+        let text =
+            "short\n    a sentence that is far too long for it\n| a row of a Markdown table, whole |\n";
+        let folded = fold(text, 28);
+        let lines: Vec<&str> = folded.lines().collect();
+        assert_eq!(lines[..3], ["short", "    a sentence that is far", "    too long for it"]);
+        assert_eq!(lines[3], "| a row of a Markdown table, whole |");
+        assert_eq!(fold(text, 80), text);
+    }
+
+    #[test]
+    fn a_grid_without_rows_is_a_head() {
         assert_eq!(lines(grid(&[("a", false, 0)], &[]), Some(20)), ["a", "─"]);
     }
 }

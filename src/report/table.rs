@@ -35,9 +35,7 @@ pub fn write(results: &ResultSet, style: TableStyle) -> String {
     }
     out.push('\n');
     for note in grid::notes(results) {
-        for line in layout::wrap(&harmless(&note), style.width.unwrap_or(usize::MAX)) {
-            let _ = writeln!(out, "{line}");
-        }
+        let _ = writeln!(out, "{}", harmless(&note));
     }
     out
 }

@@ -14,7 +14,10 @@ const TRACE: &str = "fixtures/traces/f1681958-e329-492a-bece-56ac78ecaa08.trace.
 /// The version that the page's table gives for a file, and the constant it names.
 fn promised(file: &str) -> (u64, String) {
     let page = fs::read_to_string(root().join("docs/formats.md")).unwrap();
-    let row = page.lines().find(|line| line.starts_with(&format!("| `{file}` |"))).unwrap_or_else(|| panic!("{file}"));
+    let row = page
+        .lines()
+        .find(|line| line.starts_with(&format!("| `{file}` |")))
+        .unwrap_or_else(|| panic!("{file}"));
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     (cells[3].parse().unwrap(), cells[4].trim_matches('`').to_owned())
 }
@@ -38,7 +41,8 @@ fn every_file_says_the_version_of_the_table() {
     assert_eq!(version(&audit), promised("audit --format json").0);
     let validate = ctxsim(&["validate", TRACE, "--format", "json"]);
     assert_eq!(version(&validate), promised("validate --format json").0);
-    let tune = ["tune", TRACE, "-p", "arcturn", "--param", "minCharsPerPass", "--trials", "1", "--format", "json"];
+    let tune =
+        ["tune", TRACE, "-p", "arcturn", "--param", "minCharsPerPass", "--trials", "1", "--format", "json"];
     assert_eq!(version(&ctxsim(&tune)), promised("tune.json").0);
     let baseline = fs::read(root().join("scenarios/ci/baseline.json")).unwrap();
     assert_eq!(version(&baseline), promised("baseline.json").0);
@@ -74,12 +78,13 @@ fn read(dir: &Path, name: &str, text: &str, args: &[&str]) -> (i32, String) {
 #[test]
 fn newer_versions_are_refused_and_new_fields_passed_over() {
     let dir = tempfile::tempdir().unwrap();
-    let results =
-        String::from_utf8(ctxsim(&["simulate", TRACE, "-p", "none", "--format", "json"])).unwrap();
+    let results = String::from_utf8(ctxsim(&["simulate", TRACE, "-p", "none", "--format", "json"])).unwrap();
     let trace = fs::read_to_string(root().join(TRACE)).unwrap();
     let baseline = ["gate", "r/results.json", "--baseline", "b.json", "--update"];
     let inspect = ["inspect", "s.trace.jsonl"];
-    for (name, text, args) in [("r/results.json", &results, &baseline[..]), ("s.trace.jsonl", &trace, &inspect[..])] {
+    for (name, text, args) in
+        [("r/results.json", &results, &baseline[..]), ("s.trace.jsonl", &trace, &inspect[..])]
+    {
         let at = text.find("\"format_version\"").unwrap();
         let number = at + text[at..].find('1').unwrap();
         let newer = format!("{}99{}", &text[..number], &text[number + 1..]);

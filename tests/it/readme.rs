@@ -111,7 +111,10 @@ fn check(dir: &Path, line: &str, shown: &[String]) {
         || line.ends_with("--update");
     assert!(to_file || !printed.is_empty(), "{line} says nothing");
     for want in shown.iter().filter(|want| !matches!(want.trim(), "" | "…")) {
-        assert!(printed.lines().any(|got| words(got) == words(want)), "{line} does not print\n{want}\nbut\n{printed}");
+        assert!(
+            printed.lines().any(|got| words(got) == words(want)),
+            "{line} does not print\n{want}\nbut\n{printed}"
+        );
     }
 }
 

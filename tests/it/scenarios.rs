@@ -22,7 +22,8 @@ fn name(path: &Path) -> String {
 
 fn committed(name: &str) -> String {
     let path = root().join("reports").join(name).join("report.md");
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}; run .ci/regenerate", path.display()))
+    fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; run .ci/regenerate", path.display()))
 }
 
 /// Run `.ci/regenerate` after an intended change.
@@ -32,8 +33,7 @@ fn reports_are_what_the_scenarios_say_today() {
     assert!(scenarios().len() >= 9);
     for path in scenarios() {
         let (name, dir) = (name(&path), out.path().join(name(&path)));
-        let output =
-            run(&root(), [Path::new("run"), &path, Path::new("--out"), &dir, Path::new("--quiet")]);
+        let output = run(&root(), [Path::new("run"), &path, Path::new("--out"), &dir, Path::new("--quiet")]);
         assert_eq!(code(&output), 0, "{name}: {}", stderr(&output));
         let written = fs::read_to_string(dir.join("report.md")).unwrap();
         assert_eq!(written, committed(&name), "reports/{name}/report.md has drifted: run .ci/regenerate");
@@ -67,7 +67,8 @@ fn the_readme_answers_with_the_numbers_of_the_reports() {
         let row = answers.iter().find(|row| row[0].contains(&format!("({}", relative(&path))));
         let row = row.unwrap_or_else(|| panic!("the README's table has no row for {name}"));
         let report = committed(&name);
-        let is_number = |word: &&str| word.contains(|c: char| c.is_ascii_digit()) && word.contains(['$', '%']);
+        let is_number =
+            |word: &&str| word.contains(|c: char| c.is_ascii_digit()) && word.contains(['$', '%']);
         let words = row[2].split([' ', '(', ')', ';']).map(|word| word.trim_end_matches([',', '.', ':']));
         let numbers: Vec<&str> = words.filter(is_number).collect();
         assert!(!numbers.is_empty(), "{name}: an answer without a number");
@@ -86,7 +87,7 @@ fn shows(report: &str, number: &str) -> bool {
     let cells = report.lines().flat_map(|line| line.split('|')).map(str::trim);
     let amount = |text: &str| text.strip_prefix('$').and_then(|t| t.replace(',', "").parse::<f64>().ok());
     cells.into_iter().any(|cell| match (amount(cell), amount(number)) {
-        (Some(exact), Some(shown)) => (exact - shown).abs() <= 0.5,
+        (Some(exact), Some(shown)) => (exact - shown).abs() < 0.005_1,
         _ => cell == number,
     })
 }
