@@ -10,8 +10,8 @@ use ctxsim::metrics::{self, MetricRef};
 use ctxsim::provider::model::Models;
 use ctxsim::report::files::OutputFile;
 use ctxsim::report::plot::{
-    Bars, DEFAULT_SIZE, HeatMap, Look, Mark, MarkKind, Pareto, PictureFormat, Ranking, Series, SweepCurve, Theme,
-    TokenCurve, Trials, UsagePanel, UsageStack,
+    Bars, DEFAULT_SIZE, HeatMap, Look, Mark, MarkKind, Pareto, PictureFormat, Ranking, Series, SweepCurve,
+    Theme, TokenCurve, Trials, UsagePanel, UsageStack,
 };
 use ctxsim::report::requests::CellKey;
 use ctxsim::report::{Cell, ResultSet};
@@ -139,7 +139,9 @@ fn sweep(args: &PlotArgs, trials: &Trials, format: PictureFormat, look: Look) ->
     let params = if args.param.is_empty() { &trials.varied } else { &args.param };
     for name in params {
         if !trials.varied.contains(name) {
-            return Err(Error::unknown("swept parameter", name, trials.varied.iter().map(String::as_str)).into());
+            return Err(
+                Error::unknown("swept parameter", name, trials.varied.iter().map(String::as_str)).into()
+            );
         }
     }
     match params.as_slice() {
@@ -182,7 +184,8 @@ fn choose(args: &PlotArgs) -> Result<Chosen, Failure> {
     let mut policies: Vec<&str> = Vec::new();
     for name in &args.policy {
         let known = places.iter().find(|p| *p == name);
-        policies.push(known.ok_or_else(|| Error::unknown("policy", name, places.iter().map(String::as_str)))?);
+        policies
+            .push(known.ok_or_else(|| Error::unknown("policy", name, places.iter().map(String::as_str)))?);
     }
     let wanted = |cell: &&Cell| policies.is_empty() || policies.contains(&cell.policy.as_str());
     let own: Vec<&Cell> = results.cells.iter().filter(|c| c.session == session).filter(wanted).collect();

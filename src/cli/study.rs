@@ -99,12 +99,8 @@ impl Files {
     }
 
     fn detail(&self) -> Detail {
-        let streams = [
-            self.requests.is_some(),
-            self.parquet.is_some(),
-            self.events.is_some(),
-            self.page.is_some(),
-        ];
+        let streams =
+            [self.requests.is_some(), self.parquet.is_some(), self.events.is_some(), self.page.is_some()];
         if streams.contains(&true) || self.pictures.is_some() { Detail::Full } else { Detail::Summary }
     }
 }
@@ -240,7 +236,7 @@ fn finish(files: Files, results: &ResultSet, description: &str, terminal: &Termi
     dir.write("results.json", &json::write(results))?;
     parquet::write_results(&dir, results)?;
     let drawn = match &files.pictures {
-        Some(pictures) => pictures.write(&dir)?,
+        Some(pictures) => pictures.write(&dir, results)?,
         None => Vec::new(),
     };
     let digest = wire::digest(results);

@@ -4,7 +4,7 @@ use crate::cause::Cause;
 use crate::metrics::{self, Usd, group_digits};
 use crate::sim::Summary;
 
-use super::results::{Change, Relative, ResultSet};
+use super::results::{Change, Relative, ResultSet, Total};
 
 /// Text in rows and columns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -120,7 +120,27 @@ const COLUMNS: &[Column] = columns! {
 
 /// The results table: cells by session, a gap, then totals.
 pub fn results_grid(results: &ResultSet) -> Grid {
-    let lines = lines(results);
+    let mut all = cell_lines(results);
+    if results.cells.len() > results.totals.len() {
+        all.push(None);
+        all.extend(total_lines(results));
+    }
+    grid_of(results, &all)
+}
+
+/// Totals alone, without a column for the session.
+pub fn totals_grid(results: &ResultSet) -> Grid {
+    let mut grid = grid_of(results, &total_lines(results));
+    grid.remove_column(0);
+    grid
+}
+
+/// Cells alone.
+pub fn cells_grid(results: &ResultSet) -> Grid {
+    grid_of(results, &cell_lines(results))
+}
+
+fn grid_of(results: &ResultSet, lines: &[Option<Line<'_>>]) -> Grid {
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
     let baseline = results.baseline().unwrap_or_default();
     let mut grid = Grid::default();
@@ -137,7 +157,7 @@ pub fn results_grid(results: &ResultSet) -> Grid {
         });
         shown.push(column);
     }
-    for line in &lines {
+    for line in lines {
         grid.rows.push(match line {
             Some(line) => shown.iter().map(|column| (column.text)(line)).collect(),
             None => vec![String::new(); shown.len()],
@@ -146,8 +166,8 @@ pub fn results_grid(results: &ResultSet) -> Grid {
     grid
 }
 
-/// `None` is the gap before the totals.
-fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
+/// Cells by session; `None` would be a gap.
+fn cell_lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
     let short = short_ids(results.cells.iter().map(|c| c.session.as_str()).collect());
     let mut lines: Vec<Option<Line<'_>>> = Vec::new();
     let mut previous = "";
@@ -168,25 +188,22 @@ fn lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
             stopped: stop.map(|reason| format!("at {at}: {}", reason.name())).unwrap_or_default(),
         }));
     }
-    if results.cells.len() > results.totals.len() {
-        lines.push(None);
-        lines.extend(results.totals.iter().enumerate().map(|(i, total)| {
-            let stopped = total.sessions - total.finished_sessions;
-            Some(Line {
-                session: if i == 0 { "total".to_owned() } else { String::new() },
-                policy: &total.policy,
-                model: &total.model,
-                summary: &total.summary,
-                change: total.relative.as_ref().map(Relative::cost_change),
-                stopped: if stopped == 0 {
-                    String::new()
-                } else {
-                    format!("{stopped} of {}", total.sessions)
-                },
-            })
-        }));
-    }
     lines
+}
+
+fn total_lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
+    fn line((i, total): (usize, &Total)) -> Option<Line<'_>> {
+        let stopped = total.sessions - total.finished_sessions;
+        Some(Line {
+            session: if i == 0 { "total".to_owned() } else { String::new() },
+            policy: &total.policy,
+            model: &total.model,
+            summary: &total.summary,
+            change: total.relative.as_ref().map(Relative::cost_change),
+            stopped: if stopped == 0 { String::new() } else { format!("{stopped} of {}", total.sessions) },
+        })
+    }
+    results.totals.iter().enumerate().map(line).collect()
 }
 
 /// Shortens sorted session ids to the fewest characters, at least 8, that tell them apart.

@@ -51,6 +51,7 @@ mod ingest_sqlite;
 mod ingest_swe_agent;
 mod ladders;
 mod language;
+mod plots;
 mod policies;
 mod preset_properties;
 mod presets;

@@ -35,7 +35,11 @@ fn bars(results: &ResultSet, parts: fn(&Total) -> Vec<Part>) -> String {
             true => format!("{} on {}", total.policy, total.model),
             false => total.policy.clone(),
         };
-        let _ = write!(out, "<li><span class=\"name\" title=\"{0}\">{0}</span><span class=\"bar\">", escape(&name));
+        let _ = write!(
+            out,
+            "<li><span class=\"name\" title=\"{0}\">{0}</span><span class=\"bar\">",
+            escape(&name)
+        );
         for part in parts.iter().filter(|p| p.pusd > 0) {
             if !legend.contains(&(&part.colour, &part.name)) {
                 legend.push((&part.colour, &part.name));

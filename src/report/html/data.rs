@@ -57,7 +57,8 @@ pub(super) fn json(heading: &Heading<'_>, results: &ResultSet, runs: &Runs) -> V
     let models = names(results.totals.iter().map(|t| t.model.as_str()));
     let sessions = names(results.cells.iter().map(|c| c.session.as_str()));
     let (policy, model, session) = (Index::of(&policies), Index::of(&models), Index::of(&sessions));
-    let lines: Vec<Value> = (0..policies.len()).map(|i| json!({"colour": i % 8, "dashes": palette::look(i).dashes})).collect();
+    let lines: Vec<Value> =
+        (0..policies.len()).map(|i| json!({"colour": i % 8, "dashes": palette::look(i).dashes})).collect();
     let totals: Vec<Value> = results
         .totals
         .iter()
@@ -77,8 +78,13 @@ pub(super) fn json(heading: &Heading<'_>, results: &ResultSet, runs: &Runs) -> V
         .flat_map(|s| s.runs.iter().map(move |run| (s, run)))
         .map(|(s, run)| {
             json!([
-                session.get(&s.session), policy.get(&run.policy), model.get(&s.model), run.packed.requests,
-                run.packed.cost_unit_pusd, run.packed.first_at_ms, s.window_tokens,
+                session.get(&s.session),
+                policy.get(&run.policy),
+                model.get(&s.model),
+                run.packed.requests,
+                run.packed.cost_unit_pusd,
+                run.packed.first_at_ms,
+                s.window_tokens,
             ])
         })
         .collect();
@@ -109,7 +115,8 @@ fn columns(cells: &[Cell], policy: &Index<'_>, model: &Index<'_>, session: &Inde
     for (name, read) in COLUMNS {
         out.insert((*name).into(), column(&|c| whole(read(&c.summary))));
     }
-    let stop = |c: &Cell| c.summary.stop_reason.map(|reason| json!([c.summary.stopped_at_request, reason.name()]));
+    let stop =
+        |c: &Cell| c.summary.stop_reason.map(|reason| json!([c.summary.stopped_at_request, reason.name()]));
     out.insert("stopped".into(), column(&|c| stop(c).unwrap_or(Value::Null)));
     out.insert("substituted".into(), column(&|c| json!(c.model_substituted)));
     let misses = |c: &Cell| {

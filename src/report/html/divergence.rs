@@ -26,7 +26,8 @@ const ROOMS: [(&str, &str); 9] = [
 pub(super) fn html() -> String {
     let mut out = String::new();
     for (room, title) in ROOMS {
-        let notes: Vec<_> = NOTES.iter().filter(|(module, _)| module.split('/').next() == Some(room)).collect();
+        let notes: Vec<_> =
+            NOTES.iter().filter(|(module, _)| module.split('/').next() == Some(room)).collect();
         if notes.is_empty() {
             continue;
         }

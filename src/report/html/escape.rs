@@ -86,7 +86,10 @@ mod tests {
 
     #[test]
     fn nothing_in_a_name_becomes_markup() {
-        assert_eq!(escape("<img src=x onerror='a()'> & \"b\""), "&lt;img src=x onerror=&#39;a()&#39;&gt; &amp; &quot;b&quot;");
+        assert_eq!(
+            escape("<img src=x onerror='a()'> & \"b\""),
+            "&lt;img src=x onerror=&#39;a()&#39;&gt; &amp; &quot;b&quot;"
+        );
         assert_eq!(script_json("{\"a\":\"</script><b>\"}"), "{\"a\":\"\\u003c/script>\\u003cb>\"}");
     }
 

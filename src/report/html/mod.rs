@@ -87,7 +87,9 @@ fn subtitle(heading: &Heading<'_>, results: &ResultSet) -> String {
     let models = if models.len() > 3 { format!("{} models", models.len()) } else { models.join(", ") };
     let (version, seed, tokens, account) = (&recipe.ctxsim, recipe.seed, &recipe.tokens, &recipe.account);
     let digest = heading.digest;
-    format!("{models} · ctxsim {version} · seed {seed} · tokens {tokens} · account {account} · digest {digest}")
+    format!(
+        "{models} · ctxsim {version} · seed {seed} · tokens {tokens} · account {account} · digest {digest}"
+    )
 }
 
 fn note_list(results: &ResultSet, runs: &Runs) -> String {

@@ -28,7 +28,8 @@ fn command(recipe: &Recipe) -> String {
     if let Some(scenario) = &recipe.scenario {
         return format!("ctxsim run {scenario}.toml");
     }
-    let mut out = format!("ctxsim {} INPUT", if recipe.command == "sweep" { "simulate" } else { &recipe.command });
+    let mut out =
+        format!("ctxsim {} INPUT", if recipe.command == "sweep" { "simulate" } else { &recipe.command });
     for policy in recipe.policies.iter().take(SHOWN) {
         let _ = write!(out, " \\\n  -p {}", quoted(&argument(policy)));
     }
@@ -93,7 +94,10 @@ mod tests {
         recipe.seed = 7;
         recipe.models = vec!["m 1".into()];
         recipe.policies[1].label = "own".into();
-        assert_eq!(command(&recipe), "ctxsim simulate INPUT \\\n  -p none \\\n  -p own=arc:keep=3 \\\n  -m 'm 1' \\\n  --seed 7");
+        assert_eq!(
+            command(&recipe),
+            "ctxsim simulate INPUT \\\n  -p none \\\n  -p own=arc:keep=3 \\\n  -m 'm 1' \\\n  --seed 7"
+        );
         recipe.scenario = Some("quickstart".into());
         assert_eq!(command(&recipe), "ctxsim run quickstart.toml");
     }

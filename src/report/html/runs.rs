@@ -174,7 +174,10 @@ mod tests {
             request,
             at_ms: None,
             gap_ms: None,
-            usage: crate::usage::Usage { uncached_tokens: u64::from(request) * 1_000_003, ..Default::default() },
+            usage: crate::usage::Usage {
+                uncached_tokens: u64::from(request) * 1_000_003,
+                ..Default::default()
+            },
             cost_pusd: 1,
             miss_cause: None,
             missed_tokens: u64::from(request) * 7_000_001,
@@ -183,7 +186,10 @@ mod tests {
             compactions: 0,
             rejections: 0,
         };
-        FullRecorder { requests: (1..=requests).map(|i| row(u32::try_from(i).expect("small"))).collect(), events: vec![] }
+        FullRecorder {
+            requests: (1..=requests).map(|i| row(u32::try_from(i).expect("small"))).collect(),
+            events: vec![],
+        }
     }
 
     #[test]
@@ -191,7 +197,13 @@ mod tests {
         let offload = |request, chars| SimEvent {
             request,
             at_ms: None,
-            kind: SimEventKind::Offload { rule: "r".into(), call: 1, tool: "t".into(), chars, stub_chars: 10 },
+            kind: SimEventKind::Offload {
+                rule: "r".into(),
+                call: 1,
+                tool: "t".into(),
+                chars,
+                stub_chars: 10,
+            },
         };
         let rejected = SimEvent {
             request: 3,

@@ -103,7 +103,9 @@ pub(super) fn cards(results: &ResultSet) -> String {
         true => ", the baseline".to_owned(),
         false => format!("; {} has {own}", first.policy),
     };
-    if let Some(highest) = totals.iter().max_by_key(|t| (rate(t).0, std::cmp::Reverse(place(results, &t.policy)))) {
+    if let Some(highest) =
+        totals.iter().max_by_key(|t| (rate(t).0, std::cmp::Reverse(place(results, &t.policy))))
+    {
         let detail = format!("{}{}", highest.policy, versus(highest, &rate(first).percent()));
         out += &card("Highest hit rate", &rate(highest).percent(), &detail, "");
     }
@@ -196,13 +198,12 @@ const COLUMNS: &[Column] = &[
         text: |t| metrics::hit_rate(&t.summary).percent(),
         sort: |t| metrics::hit_rate(&t.summary).as_f64().unwrap_or(-1.0),
     },
+    count!("peak", false, "tokens of the largest prompt", |t| t.summary.peak_prompt_tokens),
     count!("prompt", false, "prompt tokens of all requests", |t| t.summary.usage.prompt_tokens()),
     count!("read", false, "prompt tokens read from the cache", |t| t.summary.usage.cache_read_tokens),
     count!("written", false, "prompt tokens written to the cache", |t| t.summary.usage.cache_write_tokens()),
     count!("uncached", false, "prompt tokens at the plain price", |t| t.summary.usage.uncached_tokens),
     count!("output", false, "generated tokens, as recorded", |t| t.summary.usage.output_tokens),
-    count!("peak", false, "tokens of the largest prompt", |t| t.summary.peak_prompt_tokens),
-    count!("requests", false, "requests served", |t| t.summary.requests),
     count!("offloads", true, "results written to a file before they entered", |t| t.summary.offloads),
     count!("passes", true, "edits of history", |t| t.summary.passes),
     count!("elided", true, "results replaced by a stub", |t| t.summary.elided_results),
@@ -222,6 +223,7 @@ const COLUMNS: &[Column] = &[
         },
         sort: |t| float(t.sessions - t.finished_sessions),
     },
+    count!("requests", false, "requests served", |t| t.summary.requests),
 ];
 
 /// The comparison: one row per strategy and model.
@@ -229,7 +231,9 @@ pub(super) fn comparison(results: &ResultSet) -> String {
     let rows = shown(results, ROWS);
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
     let baseline = results.baseline().unwrap_or_default();
-    let empty = |column: &Column| rows.iter().all(|&i| matches!((column.text)(&results.totals[i]).as_str(), "" | "0"));
+    let empty = |column: &Column| {
+        rows.iter().all(|&i| matches!((column.text)(&results.totals[i]).as_str(), "" | "0"))
+    };
     let columns: Vec<&Column> = COLUMNS.iter().filter(|c| !(c.optional && empty(c))).collect();
     let mut out = String::from("<table class=\"sortable\" id=\"comparison\"><thead><tr>");
     head(&mut out, "policy", "the strategy", "text");

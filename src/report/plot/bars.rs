@@ -144,7 +144,8 @@ impl Bars {
                 let cost = total.summary.cost.total();
                 let change = format!("  {} against {}", Change::of(cost, first).percent(), members[0].2);
                 let note = dollars(cost) + if i == 0 { "" } else { &change };
-                let model = if results.totals.iter().any(|t| t.model != total.model) { &total.model } else { "" };
+                let model =
+                    if results.totals.iter().any(|t| t.model != total.model) { &total.model } else { "" };
                 let label = format!("{preset} {life} {model}").trim_end().to_owned();
                 bars.push(Bar { label, sizes: classes(&total.summary.cost), note, gap: i == 0 });
             }
@@ -175,7 +176,12 @@ impl Bars {
         let gaps = self.bars.iter().skip(1).filter(|bar| bar.gap).count();
         #[expect(clippy::cast_precision_loss, reason = "at most 40 bars")]
         let bottom = top + self.bars.len().max(1) as f64 * ROW + gaps as f64 * ROW / 2.0;
-        let frame = Frame { left: MARGIN + label_width + 10.0, top, right: width - MARGIN - note_width - 8.0, bottom };
+        let frame = Frame {
+            left: MARGIN + label_width + 10.0,
+            top,
+            right: width - MARGIN - note_width - 8.0,
+            bottom,
+        };
         canvas.set_height(bottom + 52.0);
         title(&mut canvas, &self.title, &self.subtitle)?;
         legend.draw(&mut canvas);

@@ -73,7 +73,11 @@ impl Canvas {
     }
 
     /// Makes the picture as high as its content.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a picture is at most some thousand pixels high")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a picture is at most some thousand pixels high"
+    )]
     pub fn set_height(&mut self, height: f64) {
         self.look.size.1 = height.ceil().max(1.0) as u32;
     }
@@ -117,14 +121,7 @@ impl Canvas {
     }
 
     /// Text with its middle line at `at`.
-    pub fn text(
-        &mut self,
-        at: (f64, f64),
-        text: impl Into<String>,
-        size: f64,
-        ink: Ink,
-        anchor: Anchor,
-    ) {
+    pub fn text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64, ink: Ink, anchor: Anchor) {
         self.items.push(Item::Text { at, text: text.into(), size, ink, anchor });
     }
 
@@ -242,7 +239,8 @@ fn draw_mark<B: DrawingBackend>(
         corners.iter().map(|(dx, dy)| pixel((x + dx * r, y + dy * r), scale)).collect()
     };
     let fill = colour.filled();
-    let polygon = |points: &[(f64, f64)]| area.draw(&Polygon::new(corners(points), fill)).map_err(drawing_error);
+    let polygon =
+        |points: &[(f64, f64)]| area.draw(&Polygon::new(corners(points), fill)).map_err(drawing_error);
     match shape {
         Shape::Triangle => polygon(&[(-1.0, -0.8), (1.0, -0.8), (0.0, 1.0)]),
         Shape::Square => polygon(&[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)]),

@@ -62,7 +62,9 @@ impl Scale {
         let first = self.low.log10().floor();
         let powers = (0..40).map(|i| 10_f64.powf(first + f64::from(i)));
         let all = powers.flat_map(|power| factors.iter().map(move |factor| power * factor));
-        all.skip_while(|tick| *tick < self.low * 0.999).take_while(|tick| *tick <= self.high * 1.001).collect()
+        all.skip_while(|tick| *tick < self.low * 0.999)
+            .take_while(|tick| *tick <= self.high * 1.001)
+            .collect()
     }
 }
 
@@ -111,7 +113,11 @@ impl Unit {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are whole and not negative")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts are whole and not negative"
+)]
 fn short(value: f64) -> String {
     match value {
         v if v < 0.0 => format!("-{}", short(-v)),
@@ -185,7 +191,9 @@ impl Legend {
     pub fn draw(self, canvas: &mut Canvas) {
         for (sample, label, (x, y)) in self.entries {
             match sample {
-                Sample::Line(look) => canvas.dashed(&[(x, y), (x + SAMPLE, y)], look.dashes, look.ink, look.width),
+                Sample::Line(look) => {
+                    canvas.dashed(&[(x, y), (x + SAMPLE, y)], look.dashes, look.ink, look.width)
+                }
                 Sample::Box(ink) => canvas.rect((x, y - 5.0), (x + 10.0, y + 5.0), ink),
                 Sample::Mark(shape, ink) => canvas.mark((x + 5.0, y), shape, ink, 4.5),
             }
@@ -222,6 +230,12 @@ pub(super) fn x_axis(canvas: &mut Canvas, frame: &Frame, scale: &Scale, unit: Un
 
 fn least_step(ticks: &[f64]) -> f64 {
     ticks.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min).min(1e12)
+}
+
+/// A title begins with a capital.
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// Shortens a text to a width, with an ellipsis.

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::error::Result;
 
 use super::canvas::{Anchor, Canvas, Shape};
-use super::chart::{Frame, LEGEND_TOP, MARGIN, Unit, fit, title, widest};
-use super::trials::{Trial, Trials};
+use super::chart::{Frame, LEGEND_TOP, MARGIN, Unit, capital, fit, title, widest};
+use super::trials::{Trial, Trials, words};
 use super::{Look, PictureFormat, palette};
 
 /// Everything in the picture.
@@ -36,7 +36,9 @@ impl<'a> HeatMap<'a> {
         let order = trials.ranked();
         let ranked = order.iter().map(|i| &trials.trials[*i]).filter(|t| t.family == best.family);
         let ranked: Vec<&Trial> = ranked.collect();
-        let cell = |yv: &Value, xv: &Value| ranked.iter().find(|t| t.params.get(x) == Some(xv) && t.params.get(y) == Some(yv));
+        let cell = |yv: &Value, xv: &Value| {
+            ranked.iter().find(|t| t.params.get(x) == Some(xv) && t.params.get(y) == Some(yv))
+        };
         let cells = ys.iter().flat_map(|yv| xs.iter().map(move |xv| cell(yv, xv).copied())).collect();
         Some(HeatMap { trials, x: x.to_owned(), y: y.to_owned(), xs, ys, cells })
     }
@@ -48,15 +50,15 @@ impl<'a> HeatMap<'a> {
     pub fn draw(&self, format: PictureFormat, look: Look) -> Result<Vec<u8>> {
         let mut canvas = Canvas::new(look);
         let (width, height) = canvas.size();
-        let metric = self.trials.metric.name();
         title(
             &mut canvas,
-            &format!("{metric} over {} and {}", self.x, self.y),
+            &format!("{} over {} and {}", capital(&words(self.trials.metric)), self.x, self.y),
             &format!("{}; framed: cannot be told from the best, which has a dot", self.trials.subtitle),
         )?;
         let labels: Vec<String> = self.ys.iter().map(label).collect();
         let left = MARGIN + widest(labels.iter().map(String::as_str), 11.0, 160.0)? + 8.0;
-        let frame = Frame { left, top: LEGEND_TOP + 14.0, right: width - MARGIN - 86.0, bottom: height - 48.0 };
+        let frame =
+            Frame { left, top: LEGEND_TOP + 14.0, right: width - MARGIN - 86.0, bottom: height - 48.0 };
         canvas.text((MARGIN, frame.top - 12.0), self.y.clone(), 11.0, palette::MUTED, Anchor::Left);
         let values = || self.cells.iter().flatten().map(|t| t.value);
         let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
@@ -84,7 +86,14 @@ impl<'a> HeatMap<'a> {
         canvas.encode(format)
     }
 
-    fn cell(&self, canvas: &mut Canvas, (x, y): (f64, f64), (w, h): (f64, f64), trial: &Trial, share: f64) -> Result<()> {
+    fn cell(
+        &self,
+        canvas: &mut Canvas,
+        (x, y): (f64, f64),
+        (w, h): (f64, f64),
+        trial: &Trial,
+        share: f64,
+    ) -> Result<()> {
         let (fill, ink) = palette::scale(share);
         canvas.rect((x + 0.5, y + 0.5), (x + w - 0.5, y + h - 0.5), fill);
         let unit = Unit::of(self.trials.metric.metric().unit);

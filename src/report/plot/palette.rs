@@ -95,7 +95,7 @@ pub fn look(index: usize) -> LineLook {
         2..8 => 2.0,
         _ => 1.4,
     };
-    LineLook { ink: COLOURS[place], dashes: DASHES[(place + 3 * round) % DASHES.len()], width }
+    LineLook { ink: COLOURS[place], dashes: DASHES[(place + 2 * round) % DASHES.len()], width }
 }
 
 /// Number of looks before they repeat.
@@ -149,11 +149,20 @@ pub const PAPER: Ink = Ink::new(0xff_ffff, 0x14_171c);
 
 /// Low to high, readable in every kind of sight and in grey: from deep blue over grey to yellow (cividis, a few of its
 /// colours).
-const SCALE: [(f64, f64, f64); 5] =
-    [(0.0, 34.0, 78.0), (66.0, 78.0, 108.0), (124.0, 123.0, 120.0), (188.0, 175.0, 111.0), (254.0, 232.0, 56.0)];
+const SCALE: [(f64, f64, f64); 5] = [
+    (0.0, 34.0, 78.0),
+    (66.0, 78.0, 108.0),
+    (124.0, 123.0, 120.0),
+    (188.0, 175.0, 111.0),
+    (254.0, 232.0, 56.0),
+];
 
 /// Colour of a share between 0 and 1 on the scale, and of text on it.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares are clamped, colours are bytes")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "shares are clamped, colours are bytes"
+)]
 pub fn scale(share: f64) -> (Ink, Ink) {
     let place = share.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
     let below = (place as usize).min(SCALE.len() - 2);
@@ -171,9 +180,8 @@ mod tests {
     #[test]
     fn thirty_two_lines_look_different_from_each_other() {
         for theme in [Theme::Light, Theme::Dark] {
-            let mut looks: Vec<String> = (0..LOOKS)
-                .map(|i| format!("{} {:?}", look(i).ink.css(theme), look(i).dashes))
-                .collect();
+            let mut looks: Vec<String> =
+                (0..LOOKS).map(|i| format!("{} {:?}", look(i).ink.css(theme), look(i).dashes)).collect();
             looks.sort();
             looks.dedup();
             assert_eq!(looks.len(), LOOKS);

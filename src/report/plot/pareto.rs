@@ -5,11 +5,11 @@ use crate::metrics::{Better, MetricRef};
 
 use super::canvas::{Anchor, Canvas, Shape};
 use super::chart::{Frame, LEGEND_TOP, MARGIN, Scale, Unit, fit, title, x_axis, y_axis};
-use super::trials::Trials;
+use super::trials::{Trials, words};
 use super::{Look, PictureFormat, palette};
 
-/// Strategies that are named besides those on the front.
-const NAMED: usize = 12;
+/// With more strategies than this only those on the front are named and have colours.
+const FEW: usize = 10;
 
 /// Everything in the picture: the metric of the trials against their cost.
 #[derive(Debug)]
@@ -44,19 +44,27 @@ impl Pareto<'_> {
         let metric: MetricRef = all.metric;
         let mut canvas = Canvas::new(look);
         let (width, height) = canvas.size();
-        let frame = Frame { left: MARGIN + 48.0, top: LEGEND_TOP + 6.0, right: width - MARGIN - 10.0, bottom: height - 48.0 };
+        let frame = Frame {
+            left: MARGIN + 48.0,
+            top: LEGEND_TOP + 6.0,
+            right: width - MARGIN - 10.0,
+            bottom: height - 48.0,
+        };
         let better = if all.higher_is_better() { "up" } else { "down" };
         title(
             &mut canvas,
-            &format!("Cost against {}", metric.name()),
-            &format!("{}; better is left and {better}; the line joins what nothing beats in both", all.subtitle),
+            &format!("Cost against {}", words(metric)),
+            &format!(
+                "{}; better is left and {better}; the line joins what nothing beats in both",
+                all.subtitle
+            ),
         )?;
         let of = |value: &dyn Fn(usize) -> f64| (0..all.trials.len()).map(value).collect::<Vec<f64>>();
         let x = padded(&of(&|i| all.trials[i].cost_usd), frame.left, frame.right);
         let y = padded(&of(&|i| all.trials[i].value), frame.bottom, frame.top);
         y_axis(&mut canvas, &frame, &y, Unit::of(metric.metric().unit));
         x_axis(&mut canvas, &frame, &x, Unit::Dollars, "cost in US dollars");
-        canvas.text((MARGIN, frame.top - 10.0), metric.name(), 11.0, palette::MUTED, Anchor::Left);
+        canvas.text((MARGIN, frame.top - 10.0), words(metric), 11.0, palette::MUTED, Anchor::Left);
         let front = front(all);
         let point = |i: usize| (x.at(all.trials[i].cost_usd), y.at(all.trials[i].value));
         let mut steps: Vec<(f64, f64)> = Vec::new();
@@ -66,7 +74,8 @@ impl Pareto<'_> {
             steps.extend(steps.last().map(|before| (at.0, before.1)));
             steps.push(at);
         }
-        canvas.path(steps, palette::MUTED, 1.5);
+        canvas.path(steps.clone(), palette::MUTED, 1.5);
+        let few = all.trials.len() <= FEW;
         for i in (0..all.trials.len()).rev() {
             let trial = &all.trials[i];
             let is_front = front.contains(&i);
@@ -75,21 +84,22 @@ impl Pareto<'_> {
                 true => Shape::Circle,
                 false => Shape::Cross,
             };
-            canvas.mark(point(i), shape, palette::look(trial.place).ink, if is_front { 6.0 } else { 4.5 });
+            let ink = if few || is_front { palette::look(trial.place).ink } else { palette::MUTED };
+            canvas.mark(point(i), shape, ink, if is_front { 6.0 } else { 4.0 });
         }
         let mut named = front.clone();
-        named.extend(all.ranked().into_iter().filter(|i| !front.contains(i)).take(NAMED));
-        self.names(&mut canvas, &frame, &named, &point)?;
+        named.extend(all.ranked().into_iter().filter(|i| few && !front.contains(i)));
+        self.names(&mut canvas, &frame, &named, (&steps, &point))?;
         canvas.encode(format)
     }
 
-    /// Writes names beside their points where they cover neither one another nor a point.
+    /// Writes names beside their points where they cover neither one another, nor a point, nor the front.
     fn names(
         &self,
         canvas: &mut Canvas,
         frame: &Frame,
         named: &[usize],
-        point: &dyn Fn(usize) -> (f64, f64),
+        (steps, point): (&[(f64, f64)], &dyn Fn(usize) -> (f64, f64)),
     ) -> Result<()> {
         let mut taken: Vec<[f64; 4]> = (0..self.trials.trials.len())
             .map(|i| {
@@ -97,18 +107,42 @@ impl Pareto<'_> {
                 [x - 6.0, y - 6.0, x + 6.0, y + 6.0]
             })
             .collect();
+        taken.extend(steps.windows(2).map(|w| {
+            let ((x0, y0), (x1, y1)) = (w[0], w[1]);
+            [x0.min(x1), y0.min(y1), x0.max(x1), y0.max(y1)]
+        }));
         for i in named {
             let (x, y) = point(*i);
-            let label = fit(&self.trials.trials[*i].label, 12.0, 220.0)?;
+            let label = fit(&self.trials.trials[*i].label, 12.0, 280.0)?;
             let width = Canvas::text_width(&label, 12.0)?;
-            let places = [(9.0, 0.0), (-9.0 - width, 0.0), (-width / 2.0, -14.0), (-width / 2.0, 14.0), (8.0, -13.0), (8.0, 13.0)];
+            let places = [
+                (10.0, 0.0),
+                (-10.0 - width, 0.0),
+                (-width / 2.0, -15.0),
+                (-width / 2.0, 15.0),
+                (4.0, -15.0),
+                (4.0, 15.0),
+                (-width - 4.0, -15.0),
+                (-width - 4.0, 15.0),
+                (8.0, 30.0),
+                (8.0, -30.0),
+            ];
             let boxes = places.map(|(dx, dy)| [x + dx, y + dy - 7.0, x + dx + width, y + dy + 7.0]);
             let fits = |b: &[f64; 4]| {
-                let inside = b[0] > frame.left && b[2] < frame.right + 12.0 && b[1] > frame.top - 4.0 && b[3] < frame.bottom;
+                let inside = b[0] > frame.left
+                    && b[2] < frame.right + 12.0
+                    && b[1] > frame.top - 4.0
+                    && b[3] < frame.bottom;
                 inside && taken.iter().all(|t| b[2] < t[0] || b[0] > t[2] || b[3] < t[1] || b[1] > t[3])
             };
             if let Some(found) = boxes.into_iter().find(fits) {
-                canvas.text((found[0], f64::midpoint(found[1], found[3])), label, 12.0, palette::INK, Anchor::Left);
+                canvas.text(
+                    (found[0], f64::midpoint(found[1], found[3])),
+                    label,
+                    12.0,
+                    palette::INK,
+                    Anchor::Left,
+                );
                 taken.push(found);
             }
         }
@@ -118,7 +152,8 @@ impl Pareto<'_> {
 
 /// A scale around some values, with room on both sides.
 fn padded(values: &[f64], from: f64, to: f64) -> Scale {
-    let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+    let (low, high) =
+        values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
     let (low, high) = if low.is_finite() { (low, high) } else { (0.0, 1.0) };
     let room = ((high - low) * 0.1).max(high.abs() * 0.01).max(1e-9);
     Scale { low: low - room, high: high + room, from, to, log: false }

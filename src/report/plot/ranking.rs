@@ -4,7 +4,7 @@ use crate::error::Result;
 
 use super::canvas::{Anchor, Canvas, Shape};
 use super::chart::{Frame, LEGEND_TOP, MARGIN, Scale, Unit, fit, title, widest, x_axis};
-use super::trials::{Trial, Trials};
+use super::trials::{Trial, Trials, words};
 use super::{Look, PictureFormat, palette};
 
 /// Height of a row.
@@ -26,7 +26,7 @@ impl Ranking<'_> {
     /// If a backend fails.
     pub fn draw(&self, format: PictureFormat, look: Look) -> Result<Vec<u8>> {
         let all = self.trials;
-        let metric = all.metric.name();
+        let metric = words(all.metric);
         let rows: Vec<&Trial> = all.ranked().into_iter().take(ROWS).map(|i| &all.trials[i]).collect();
         let mut canvas = Canvas::new(look);
         let width = canvas.size().0;
@@ -37,17 +37,32 @@ impl Ranking<'_> {
         let top = LEGEND_TOP;
         #[expect(clippy::cast_precision_loss, reason = "at most 40 rows")]
         let bottom = top + rows.len().max(1) as f64 * ROW;
-        let frame = Frame { left: MARGIN + label_width + 12.0, top, right: width - MARGIN - note_width - 12.0, bottom };
+        let frame = Frame {
+            left: MARGIN + label_width + 12.0,
+            top,
+            right: width - MARGIN - note_width - 12.0,
+            bottom,
+        };
         canvas.set_height(bottom + 52.0);
         let with_interval = rows.iter().any(|t| t.change.is_some_and(|(_, interval)| interval.is_some()));
-        let whiskers = if with_interval { "; whiskers: 95 % over resampled sessions" } else { "; too few sessions for intervals" };
+        let whiskers = if with_interval {
+            "; whiskers: 95 % over resampled sessions"
+        } else {
+            "; too few sessions for intervals"
+        };
         title(
             &mut canvas,
-            &format!("{metric} against {}, best first", all.baseline),
+            &format!("Strategies by {metric}, best first"),
             &format!("{}{whiskers}", all.subtitle),
         )?;
         let scale = scale(&rows, &frame);
-        x_axis(&mut canvas, &frame, &scale, Unit::Change, &format!("change of {metric} against {}", all.baseline));
+        x_axis(
+            &mut canvas,
+            &frame,
+            &scale,
+            Unit::Change,
+            &format!("change of {metric} against {}", all.baseline),
+        );
         for ((trial, note), i) in rows.iter().zip(notes).zip(0_u32..) {
             let y = top + (f64::from(i) + 0.5) * ROW;
             row(&mut canvas, &frame, &scale, trial, y)?;

@@ -6,9 +6,9 @@ use crate::error::Result;
 use crate::stats::Interval;
 
 use super::canvas::{Anchor, Canvas, Shape};
-use super::chart::{Frame, Legend, MARGIN, Sample, Scale, Unit, title, x_axis, y_axis};
+use super::chart::{Frame, Legend, MARGIN, Sample, Scale, Unit, capital, title, x_axis, y_axis};
 use super::palette::{self, LineLook};
-use super::trials::{Trial, Trials};
+use super::trials::{Trial, Trials, words};
 use super::{Look, PictureFormat};
 
 /// A strategy at a value of the parameter.
@@ -62,11 +62,11 @@ impl SweepCurve {
             return None;
         }
         let numeric = values.iter().all(|v| v.is_number());
-        let words = if numeric { Vec::new() } else { values.iter().map(|v| word(v)).collect() };
+        let names = if numeric { Vec::new() } else { values.iter().map(|v| word(v)).collect() };
         let place = |value: &Value| match numeric {
             true => value.as_f64(),
             #[expect(clippy::cast_precision_loss, reason = "few words")]
-            false => words.iter().position(|w| *w == word(value)).map(|i| i as f64),
+            false => names.iter().position(|w| *w == word(value)).map(|i| i as f64),
         };
         let mut lines: Vec<(String, Line)> = Vec::new();
         let mut others = Vec::new();
@@ -91,11 +91,11 @@ impl SweepCurve {
         let mut lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
         lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
         Some(SweepCurve {
-            metric: trials.metric.name(),
+            metric: words(trials.metric),
             unit: Unit::of(trials.metric.metric().unit),
             subtitle: trials.subtitle.clone(),
             param: param.to_owned(),
-            words,
+            words: names,
             lines,
             others,
         })
@@ -115,8 +115,13 @@ impl SweepCurve {
         let legend = Legend::new(others.chain(lines).chain(flat), width)?;
         canvas.set_height(height + legend.excess());
         let height = canvas.size().1;
-        let frame = Frame { left: MARGIN + 52.0, top: legend.end() + 22.0, right: width - MARGIN - 14.0, bottom: height - 48.0 };
-        title(&mut canvas, &format!("{} over {}", self.metric, self.param), &self.subtitle_text())?;
+        let frame = Frame {
+            left: MARGIN + 52.0,
+            top: legend.end() + 22.0,
+            right: width - MARGIN - 14.0,
+            bottom: height - 48.0,
+        };
+        title(&mut canvas, &format!("{} over {}", capital(&self.metric), self.param), &self.subtitle_text())?;
         legend.draw(&mut canvas);
         let (x, y) = (self.x_scale(&frame), self.y_scale(&frame));
         if let Some((low, high)) = region {
@@ -155,7 +160,13 @@ impl SweepCurve {
             return;
         }
         for (word, i) in self.words.iter().zip(0_u32..) {
-            canvas.text((x.at(f64::from(i)), frame.bottom + 14.0), word.clone(), 11.0, palette::MUTED, Anchor::Centre);
+            canvas.text(
+                (x.at(f64::from(i)), frame.bottom + 14.0),
+                word.clone(),
+                11.0,
+                palette::MUTED,
+                Anchor::Centre,
+            );
         }
         let middle = f64::midpoint(frame.left, frame.right);
         canvas.text((middle, frame.bottom + 34.0), self.param.clone(), 12.0, palette::MUTED, Anchor::Centre);
@@ -206,7 +217,8 @@ fn point(trial: &Trial, x: f64) -> Point {
 
 fn line_label(trial: &Trial, rest: &serde_json::Map<String, Value>) -> String {
     let preset = trial.family.split(' ').next().unwrap_or_default();
-    let on_model = trial.label.split_once(" on ").map(|(_, model)| format!(" on {model}")).unwrap_or_default();
+    let on_model =
+        trial.label.split_once(" on ").map(|(_, model)| format!(" on {model}")).unwrap_or_default();
     let rest: Vec<String> = rest.iter().map(|(name, value)| format!("{name}={}", word(value))).collect();
     match rest.is_empty() {
         true => format!("{preset}{on_model}"),

@@ -327,7 +327,9 @@ mod tests {
 
     #[test]
     fn every_size_draws_in_both_formats_and_twice_the_same() {
-        for (count, requests) in [(1, 10), (3, 300), (8, 300), (30, 300), (3, 10_000), (30, 10_000), (1, 1), (0, 0)] {
+        for (count, requests) in
+            [(1, 10), (3, 300), (8, 300), (30, 300), (3, 10_000), (30, 10_000), (1, 1), (0, 0)]
+        {
             let curve = curve(count, requests);
             for format in PictureFormat::ALL {
                 let bytes = curve.draw(format, Look::default()).expect("drawn");

@@ -66,9 +66,10 @@ impl Trials {
                 places.len() - 1
             });
             let policy = results.recipe.policies.iter().find(|p| p.label == total.policy);
-            let base = results.totals.iter().position(|t| {
-                Some(t.policy.as_str()) == results.baseline() && t.model == total.model
-            });
+            let base = results
+                .totals
+                .iter()
+                .position(|t| Some(t.policy.as_str()) == results.baseline() && t.model == total.model);
             let Some(value) = metric.value(&total.summary).as_f64() else { continue };
             trials.push(Trial {
                 label: name(results, total),
@@ -168,12 +169,20 @@ impl Trials {
     }
 
     fn mark_flat(&mut self, near: impl Fn(usize, usize) -> bool) {
-        let Some(best) = self.ranked().first().copied().filter(|best| self.trials[*best].is_sound) else { return };
+        let Some(best) = self.ranked().first().copied().filter(|best| self.trials[*best].is_sound) else {
+            return;
+        };
         for i in 0..self.trials.len() {
-            let same_model = self.trials[i].family.split(' ').next_back() == self.trials[best].family.split(' ').next_back();
+            let same_model = self.trials[i].family.split(' ').next_back()
+                == self.trials[best].family.split(' ').next_back();
             self.trials[i].is_flat = same_model && self.trials[i].is_sound && (i == best || near(i, best));
         }
     }
+}
+
+/// The name of a metric in a title.
+pub(super) fn words(metric: MetricRef) -> String {
+    metric.name().trim_end_matches("_usd").replace('_', " ")
 }
 
 fn is_sound(total: &Total) -> bool {

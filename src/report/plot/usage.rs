@@ -69,7 +69,9 @@ struct Axes {
 impl Axes {
     #[expect(clippy::cast_precision_loss, reason = "pixels")]
     fn x(&self, request: u64) -> f64 {
-        self.left + (self.right - self.left) * (request.saturating_sub(1)) as f64 / self.last.saturating_sub(1).max(1) as f64
+        self.left
+            + (self.right - self.left) * (request.saturating_sub(1)) as f64
+                / self.last.saturating_sub(1).max(1) as f64
     }
 
     #[expect(clippy::cast_precision_loss, reason = "pixels")]
@@ -87,9 +89,13 @@ impl UsageStack {
         let mut canvas = Canvas::new(look);
         let width = canvas.size().0;
         let classes = ["read from the cache", "written to the cache", "uncached"];
-        let boxes = classes.iter().zip(palette::CLASSES).map(|(name, (_, ink))| (Sample::Box(ink), (*name).to_owned()));
+        let boxes = classes
+            .iter()
+            .zip(palette::CLASSES)
+            .map(|(name, (_, ink))| (Sample::Box(ink), (*name).to_owned()));
         let expired = self.panels.iter().any(|p| p.points.iter().any(|p| p.expired));
-        let mark = expired.then(|| (Sample::Mark(Shape::Diamond, palette::INK), "cache life over".to_owned()));
+        let mark =
+            expired.then(|| (Sample::Mark(Shape::Diamond, palette::INK), "cache life over".to_owned()));
         let legend = Legend::new(boxes.chain(mark), width)?;
         let panels: Vec<&UsagePanel> = self.panels.iter().take(PANELS).collect();
         let points = || panels.iter().flat_map(|p| &p.points);
@@ -109,9 +115,21 @@ impl UsageStack {
         let x_step = step(axes.last, 9);
         let ticks = (0..=axes.last).step_by(usize::try_from(x_step).unwrap_or(usize::MAX));
         for request in ticks.map(|r| r.max(1)) {
-            canvas.text((axes.x(request), bottom + 14.0), short_number(request), 11.0, palette::MUTED, Anchor::Centre);
+            canvas.text(
+                (axes.x(request), bottom + 14.0),
+                short_number(request),
+                11.0,
+                palette::MUTED,
+                Anchor::Centre,
+            );
         }
-        canvas.text((f64::midpoint(axes.left, axes.right), bottom + 34.0), "request", 12.0, palette::MUTED, Anchor::Centre);
+        canvas.text(
+            (f64::midpoint(axes.left, axes.right), bottom + 34.0),
+            "request",
+            12.0,
+            palette::MUTED,
+            Anchor::Centre,
+        );
         canvas.set_height(bottom + 48.0);
         canvas.encode(format)
     }
@@ -129,9 +147,11 @@ fn draw_panel(canvas: &mut Canvas, axes: &Axes, panel: &UsagePanel, bottom: f64)
     }
     let points = thinned(&panel.points, axes);
     let mut below: Vec<f64> = vec![bottom; points.len()];
-    let parts: [fn(&Usage) -> u64; 3] = [|u| u.cache_read_tokens, |u| u.cache_write_tokens(), |u| u.uncached_tokens];
+    let parts: [fn(&Usage) -> u64; 3] =
+        [|u| u.cache_read_tokens, |u| u.cache_write_tokens(), |u| u.uncached_tokens];
     for (part, (_, ink)) in parts.iter().zip(palette::CLASSES) {
-        let above: Vec<f64> = points.iter().zip(&below).map(|(p, y)| y - axes.height(part(&p.usage))).collect();
+        let above: Vec<f64> =
+            points.iter().zip(&below).map(|(p, y)| y - axes.height(part(&p.usage))).collect();
         let xs: Vec<f64> = points.iter().map(|p| axes.x(p.request)).collect();
         let forth = xs.iter().copied().zip(above.iter().copied());
         let back = xs.iter().copied().zip(below.iter().copied()).rev();
@@ -146,7 +166,12 @@ fn draw_panel(canvas: &mut Canvas, axes: &Axes, panel: &UsagePanel, bottom: f64)
     for point in panel.points.iter().filter(|p| p.expired) {
         let x = axes.x(point.request);
         if x - last_x >= 9.0 {
-            canvas.mark((x, bottom - axes.height(point.usage.prompt_tokens())), Shape::Diamond, palette::INK, 4.0);
+            canvas.mark(
+                (x, bottom - axes.height(point.usage.prompt_tokens())),
+                Shape::Diamond,
+                palette::INK,
+                4.0,
+            );
             last_x = x;
         }
     }
