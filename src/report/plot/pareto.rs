@@ -60,7 +60,8 @@ impl Pareto<'_> {
             ),
         )?;
         let of = |value: &dyn Fn(usize) -> f64| (0..all.trials.len()).map(value).collect::<Vec<f64>>();
-        let x = padded(&of(&|i| all.trials[i].cost_usd), frame.left, frame.right);
+        let mut x = padded(&of(&|i| all.trials[i].cost_usd), frame.left, frame.right);
+        spread(&mut x, &of(&|i| all.trials[i].cost_usd));
         let y = padded(&of(&|i| all.trials[i].value), frame.bottom, frame.top);
         y_axis(&mut canvas, &frame, &y, Unit::of(metric.metric().unit));
         x_axis(&mut canvas, &frame, &x, Unit::Dollars, "cost in US dollars");
@@ -150,6 +151,14 @@ impl Pareto<'_> {
     }
 }
 
+/// A few that cost many times as much must not push all others into a corner: then each step is a factor.
+fn spread(scale: &mut Scale, costs: &[f64]) {
+    let (low, high) = costs.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
+    if low > 0.0 && high > 4.0 * low {
+        *scale = Scale { low: low / 1.2, high: high * 1.2, log: true, ..*scale };
+    }
+}
+
 /// A scale around some values, with room on both sides.
 fn padded(values: &[f64], from: f64, to: f64) -> Scale {
     let (low, high) =
@@ -157,4 +166,40 @@ fn padded(values: &[f64], from: f64, to: f64) -> Scale {
     let (low, high) = if low.is_finite() { (low, high) } else { (0.0, 1.0) };
     let room = ((high - low) * 0.1).max(high.abs() * 0.01).max(1e-9);
     Scale { low: low - room, high: high + room, from, to, log: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::plot::trials::Trial;
+
+    fn trial(label: &str, cost_usd: f64, value: f64, is_sound: bool) -> Trial {
+        Trial {
+            label: label.into(),
+            place: 0,
+            family: "f m".into(),
+            params: serde_json::Map::new(),
+            value,
+            change: None,
+            is_flat: false,
+            cost_usd,
+            is_sound,
+        }
+    }
+
+    #[test]
+    fn the_front_is_what_nothing_sound_beats_in_both() {
+        let trials = vec![
+            trial("dear and good", 9.0, 0.99, true),
+            trial("beaten", 5.0, 0.80, true),
+            trial("cheap", 2.0, 0.90, true),
+            trial("stopped", 1.0, 0.999, false),
+            trial("as good, dearer", 3.0, 0.90, true),
+        ];
+        let metric = crate::metrics::find("hit_rate").expect("known");
+        let all =
+            Trials { metric, baseline: "cheap".into(), subtitle: String::new(), varied: Vec::new(), trials };
+        let labels: Vec<&str> = front(&all).iter().map(|i| all.trials[*i].label.as_str()).collect();
+        assert_eq!(labels, ["cheap", "dear and good"]);
+    }
 }

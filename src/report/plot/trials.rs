@@ -242,3 +242,42 @@ impl<'a> Columns<'a> {
         stats::interval(losses).is_some_and(|loss| loss.low <= 0.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::results::tests::{cell, sample};
+
+    /// Eight sessions under a baseline, two that are alike within the noise, and a dear one.
+    fn results() -> ResultSet {
+        let costs = |i: u64| [("none", 1_000), ("a", 700 + (i % 3)), ("b", 701 + (i % 2)), ("dear", 900)];
+        let cells = (0..8).flat_map(|i| {
+            costs(i).map(|(policy, cost)| {
+                cell(&format!("s{i}"), policy, 9, 1_000, u128::from(cost) * 1_000_000_000)
+            })
+        });
+        ResultSet::new(crate::report::Recipe::default(), Vec::new(), cells.collect())
+    }
+
+    #[test]
+    fn what_is_within_the_noise_of_the_best_is_flat() {
+        let all = Trials::of_results(&results(), metrics::find("cost_usd").expect("known"));
+        let flat: Vec<&str> = all.trials.iter().filter(|t| t.is_flat).map(|t| t.label.as_str()).collect();
+        assert_eq!(flat, ["a", "b"]);
+        let order: Vec<&str> = all.ranked().iter().map(|i| all.trials[*i].label.as_str()).collect();
+        assert_eq!(order[2..], ["dear", "none"]);
+        let (change, interval) = all.trials[3].change.expect("against none");
+        assert!(
+            (change + 0.1).abs() < 1e-9 && interval.is_some_and(|i| i.contains(-0.1)),
+            "{change} {interval:?}"
+        );
+        assert_eq!(all.trials[0].change, None);
+    }
+
+    #[test]
+    fn few_sessions_have_no_interval_and_a_stopped_run_is_not_sound() {
+        let all = Trials::of_results(&sample(), metrics::find("cost_usd").expect("known"));
+        assert!(!all.trials[1].is_sound);
+        assert_eq!(all.trials[1].change.map(|(_, interval)| interval), Some(None));
+    }
+}
