@@ -130,8 +130,9 @@ fn bars(dir: &OutputDir, results: &ResultSet) -> Result<Vec<(String, String)>, F
 /// # Errors
 /// If a file cannot be written.
 pub fn write_sweep(dir: &OutputDir, results: &ResultSet) -> Result<Vec<(String, String)>, Failure> {
-    let trials = |name: &str| Ok::<_, Failure>(Trials::of_results(results, metrics::find(name)?));
-    write_trials(dir, &trials("cost_usd")?, &trials("hit_rate")?)
+    let cost = Trials::of_results(results, metrics::find("cost_usd")?);
+    let hits = Trials::without_intervals(results, metrics::find("hit_rate")?);
+    write_trials(dir, &cost, &hits)
 }
 
 /// Draws strategies by what they were compared by, and their cost against `hits`.

@@ -32,17 +32,6 @@ pub(super) fn shown(results: &ResultSet, most: usize) -> Vec<usize> {
     all
 }
 
-/// Place of a policy among all, which gives its colour.
-pub(super) fn place(results: &ResultSet, policy: &str) -> usize {
-    let mut names: Vec<&str> = Vec::new();
-    for total in &results.totals {
-        if !names.contains(&total.policy.as_str()) {
-            names.push(&total.policy);
-        }
-    }
-    names.iter().position(|name| *name == policy).unwrap_or(0)
-}
-
 /// The sign of a change as a class: less money is good.
 fn tone(change: Option<Change>) -> &'static str {
     match change.and_then(|c| c.0) {
@@ -103,9 +92,7 @@ pub(super) fn cards(results: &ResultSet) -> String {
         true => ", the baseline".to_owned(),
         false => format!("; {} has {own}", first.policy),
     };
-    if let Some(highest) =
-        totals.iter().max_by_key(|t| (rate(t).0, std::cmp::Reverse(place(results, &t.policy))))
-    {
+    if let Some(highest) = totals.iter().rev().max_by_key(|t| rate(t).0) {
         let detail = format!("{}{}", highest.policy, versus(highest, &rate(first).percent()));
         out += &card("Highest hit rate", &rate(highest).percent(), &detail, "");
     }
@@ -229,7 +216,7 @@ const COLUMNS: &[Column] = &[
 /// The comparison: one row per strategy and model.
 pub(super) fn comparison(results: &ResultSet) -> String {
     let rows = shown(results, ROWS);
-    let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
+    let many_models = results.has_many_models();
     let baseline = results.baseline().unwrap_or_default();
     let empty = |column: &Column| {
         rows.iter().all(|&i| matches!((column.text)(&results.totals[i]).as_str(), "" | "0"))
@@ -245,11 +232,12 @@ pub(super) fn comparison(results: &ResultSet) -> String {
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     let best = best(results);
+    let places = results.policy_places();
     for i in rows.iter().copied() {
         let total = &results.totals[i];
         let mark = if best[i] { " <span class=\"tag\">best</span>" } else { "" };
         let name = escape(&total.policy);
-        let place = place(results, &total.policy);
+        let place = places.get(total.policy.as_str()).copied().unwrap_or(0);
         let _ = write!(
             out,
             "<tr data-policy=\"{name}\" data-model=\"{}\"><th scope=\"row\"><span class=\"swatch\" \

@@ -90,7 +90,8 @@ impl Pareto<'_> {
         }
         let mut named = front.clone();
         named.extend(all.ranked().into_iter().filter(|i| few && !front.contains(i)));
-        self.names(&mut canvas, &frame, &named, (&steps, &point))?;
+        let points: Vec<(f64, f64)> = (0..all.trials.len()).map(point).collect();
+        self.names(&mut canvas, &frame, &named, &steps, &points)?;
         canvas.encode(format)
     }
 
@@ -100,20 +101,17 @@ impl Pareto<'_> {
         canvas: &mut Canvas,
         frame: &Frame,
         named: &[usize],
-        (steps, point): (&[(f64, f64)], &dyn Fn(usize) -> (f64, f64)),
+        steps: &[(f64, f64)],
+        points: &[(f64, f64)],
     ) -> Result<()> {
-        let mut taken: Vec<[f64; 4]> = (0..self.trials.trials.len())
-            .map(|i| {
-                let (x, y) = point(i);
-                [x - 6.0, y - 6.0, x + 6.0, y + 6.0]
-            })
-            .collect();
+        let mut taken: Vec<[f64; 4]> =
+            points.iter().map(|(x, y)| [x - 6.0, y - 6.0, x + 6.0, y + 6.0]).collect();
         taken.extend(steps.windows(2).map(|w| {
             let ((x0, y0), (x1, y1)) = (w[0], w[1]);
             [x0.min(x1), y0.min(y1), x0.max(x1), y0.max(y1)]
         }));
         for i in named {
-            let (x, y) = point(*i);
+            let (x, y) = points[*i];
             let label = fit(&self.trials.trials[*i].label, 12.0, 280.0)?;
             let width = Canvas::text_width(&label, 12.0)?;
             let places = [
