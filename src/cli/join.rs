@@ -12,7 +12,7 @@ use ctxsim::{Error, join};
 
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
-use super::sweep;
+use super::{report, sweep};
 
 #[derive(Debug, Args)]
 pub struct JoinArgs {
@@ -49,6 +49,9 @@ pub fn run(args: &JoinArgs, terminal: &Terminal) -> Outcome {
             merge(&paths, header, session, &mut out)?;
             out.commit()?;
         }
+    }
+    if results.recipe.command != "sweep" {
+        report::write(&results, "", &dir)?;
     }
     let shards = counted(args.shards.len() as u64, "shard");
     terminal.note(&format!("{shards} joined in {}", dir.path().display()));

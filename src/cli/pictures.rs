@@ -1,9 +1,11 @@
 //! Token curves of a study, collected while it runs.
 
 use ctxsim::config::scenario::OutputSpec;
+use ctxsim::metrics;
+use ctxsim::report::ResultSet;
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::plot::token_curve::{Mark, MarkKind, Series, TokenCurve};
-use ctxsim::report::plot::{Look, PictureFormat};
+use ctxsim::report::plot::{Bars, HeatMap, Look, Pareto, PictureFormat, Ranking, SweepCurve, Trials};
 use ctxsim::report::requests::RunRecord;
 
 use super::exit::Failure;
@@ -73,12 +75,12 @@ impl Pictures {
         self.headline.as_ref().is_some_and(|wanted| curve.session.starts_with(wanted.as_str()))
     }
 
-    /// Draws everything into `plots/`, and the headline also as `token-curve.svg` and `.png`. Returns
-    /// caption and path of each, the headline first.
+    /// Draws everything into `plots/`: the headline also as `token-curve.svg` and `.png`, then cost and misses, then
+    /// the other curves. Returns caption and path of each in this order.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write(&self, dir: &OutputDir) -> Result<Vec<(String, String)>, Failure> {
+    pub fn write(&self, dir: &OutputDir, results: &ResultSet) -> Result<Vec<(String, String)>, Failure> {
         let mut curves: Vec<&TokenCurve> = self.curves.iter().collect();
         curves.sort_by(|a, b| {
             let key = |c: &TokenCurve| (!self.is_headline(c), std::cmp::Reverse(requests(c)));
@@ -101,8 +103,66 @@ impl Pictures {
             let caption = format!("Prompt tokens per request, session {} on {}", curve.session, curve.model);
             captions.push((caption, format!("plots/token-curve-{name}.svg")));
         }
+        if self.keep > 0 {
+            let totals = bars(dir, results)?;
+            let after_headline = captions.len().min(1);
+            captions.splice(after_headline..after_headline, totals);
+        }
         Ok(captions)
     }
+}
+
+/// Cost and misses of every strategy.
+fn bars(dir: &OutputDir, results: &ResultSet) -> Result<Vec<(String, String)>, Failure> {
+    let mut captions = Vec::new();
+    for (name, bars) in [("cost", Bars::cost(results)), ("misses", Bars::misses(results))] {
+        for format in PictureFormat::ALL {
+            let bytes = bars.draw(format, Look::default())?;
+            dir.write(&format!("plots/{name}.{}", format.extension()), &bytes)?;
+        }
+        captions.push((bars.title, format!("plots/{name}.svg")));
+    }
+    Ok(captions)
+}
+
+/// Draws the pictures of a grid of strategies into `plots/`, those that there are. Returns caption and path of each.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn write_sweep(dir: &OutputDir, results: &ResultSet) -> Result<Vec<(String, String)>, Failure> {
+    let cost = Trials::of_results(results, metrics::find("cost_usd")?);
+    let hits = Trials::without_intervals(results, metrics::find("hit_rate")?);
+    write_trials(dir, &cost, &hits)
+}
+
+/// Draws strategies by what they were compared by, and their cost against `hits`.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn write_trials(dir: &OutputDir, cost: &Trials, hits: &Trials) -> Result<Vec<(String, String)>, Failure> {
+    let mut captions = Vec::new();
+    for format in PictureFormat::ALL {
+        let look = Look::default();
+        let swept = match cost.varied.as_slice() {
+            [x, y, ..] => HeatMap::new(cost, x, y).map(|map| map.draw(format, look)),
+            [x] => SweepCurve::new(cost, x).map(|curve| curve.draw(format, look)),
+            [] => None,
+        };
+        let pictures = [
+            ("sweep", "What was compared over the parameters", swept),
+            ("pareto", "Cost against hit rate", Some(Pareto { trials: hits }.draw(format, look))),
+            ("ranking", "Strategies from best to worst", Some(Ranking { trials: cost }.draw(format, look))),
+        ];
+        for (name, caption, bytes) in pictures {
+            let Some(bytes) = bytes else { continue };
+            let path = format!("plots/{name}.{}", format.extension());
+            dir.write(&path, &bytes?)?;
+            if format == PictureFormat::Svg {
+                captions.push((caption.to_owned(), path));
+            }
+        }
+    }
+    Ok(captions)
 }
 
 fn requests(curve: &TokenCurve) -> usize {

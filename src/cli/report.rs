@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ctxsim::provider::model::Models;
-use ctxsim::report::files::OutputFile;
+use ctxsim::report::files::{OutputDir, OutputFile};
 use ctxsim::report::html::{self, Heading, Runs};
 use ctxsim::report::requests::{self, CellKey, RunRecord};
 use ctxsim::report::{ResultSet, wire};
@@ -56,6 +56,17 @@ pub fn run(args: &ReportArgs, terminal: &Terminal) -> Outcome {
     file.commit()?;
     terminal.note(&format!("written to {}", args.out.display()));
     Ok(exit::DONE)
+}
+
+/// Writes report.html from the requests and events that are in a folder already.
+///
+/// # Errors
+/// Files that cannot be read or written.
+pub fn write(results: &ResultSet, description: &str, dir: &OutputDir) -> Result<()> {
+    let runs = read_runs(dir.path(), results)?;
+    let digest = wire::digest(results);
+    let title = results.recipe.scenario.as_ref().unwrap_or(&results.recipe.command);
+    dir.write("report.html", &html::write(&Heading { title, description, digest: &digest }, results, &runs))
 }
 
 /// The requests and events of a folder, in the order of its cells; none where there is no requests.csv.

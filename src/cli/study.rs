@@ -241,7 +241,7 @@ fn finish(files: Files, results: &ResultSet, description: &str, terminal: &Termi
     dir.write("results.json", &json::write(results))?;
     parquet::write_results(&dir, results)?;
     let drawn = match &files.pictures {
-        Some(pictures) => pictures.write(&dir)?,
+        Some(pictures) => pictures.write(&dir, results)?,
         None => Vec::new(),
     };
     let digest = wire::digest(results);

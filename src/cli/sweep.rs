@@ -87,7 +87,11 @@ pub fn write(dir: &OutputDir, results: &ResultSet) -> Result<(), Failure> {
     dir.write("results.json", &json::write(results))?;
     super::parquet::write_results(dir, results)?;
     dir.write("sweep.csv", &sweep::csv(results)?)?;
-    dir.write("report.md", format!("# sweep\n\n{}", text(results)).as_bytes())?;
+    let mut report = format!("# sweep\n\n{}", text(results));
+    for (caption, path) in super::pictures::write_sweep(dir, results)? {
+        report.push_str(&format!("\n![{caption}]({path})\n"));
+    }
+    dir.write("report.md", report.as_bytes())?;
     let heading = html::Heading { title: "sweep", description: "", digest: &wire::digest(results) };
     dir.write("report.html", &html::write(&heading, results, &html::Runs::default()))?;
     Ok(())
@@ -115,6 +119,5 @@ pub fn print(results: &ResultSet, format: Format, terminal: &Terminal) -> Result
 }
 
 fn text(results: &ResultSet) -> String {
-    let notes: String = grid::notes(results).iter().map(|note| format!("- {note}\n")).collect();
-    format!("{}\n{notes}", markdown::grid(&sweep::grid(results)))
+    markdown::sweep(results)
 }

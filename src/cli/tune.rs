@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use ctxsim::metrics::parse_decimal;
 use ctxsim::report::files::OutputDir;
+use ctxsim::report::plot::Trials;
 use ctxsim::report::{json, markdown, table};
 use ctxsim::tune::{self, Cells, Reproduction, Settings, Space, Tuned, Wish, output, wire::TuneWire};
 
@@ -114,9 +115,7 @@ pub fn run(args: &TuneArgs, terminal: &Terminal) -> Outcome {
     let wire = TuneWire::of(&tuned, &recipe, &reproduction, &corpus.skipped, &warnings)
         .map_err(|error| Failure::new(exit::BUG, error.to_string()))?;
     if let Some(dir) = &dir {
-        dir.write("tune.json", &json::pretty(&wire))?;
-        dir.write("tune.csv", &output::csv(&tuned)?)?;
-        dir.write("report.md", format!("# tune\n\n{}", markdown_text(&tuned, &reproduction)).as_bytes())?;
+        write(dir, &wire, &tuned, markdown_text(&tuned, &reproduction))?;
         terminal.note(&format!("written to {}", dir.path().display()));
     }
     match args.output.format {
@@ -131,6 +130,19 @@ pub fn run(args: &TuneArgs, terminal: &Terminal) -> Outcome {
         return Ok(exit::INTERRUPTED);
     }
     Ok(if corpus.skipped_files > 0 { exit::SKIPPED } else { exit::DONE })
+}
+
+/// Writes the files of a search into a folder.
+fn write(dir: &OutputDir, wire: &TuneWire, tuned: &Tuned, text: String) -> Result<(), Failure> {
+    dir.write("tune.json", &json::pretty(wire))?;
+    dir.write("tune.csv", &output::csv(tuned)?)?;
+    let document = serde_json::to_value(wire).map_err(|error| Failure::new(exit::BUG, error.to_string()))?;
+    let [searched, hits] = [false, true].map(|against_cost| Trials::of_tune(&document, None, against_cost));
+    let mut report = format!("# tune\n\n{text}");
+    for (caption, path) in super::pictures::write_trials(dir, &searched?, &hits?)? {
+        report.push_str(&format!("\n![{caption}]({path})\n"));
+    }
+    Ok(dir.write("report.md", report.as_bytes())?)
 }
 
 /// Takes a recommendation back that rests on nothing.

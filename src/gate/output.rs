@@ -26,6 +26,13 @@ pub fn headline(verdict: &Verdict) -> String {
 
 /// What failed, then what changed.
 pub fn grid(verdict: &Verdict) -> Grid {
+    let [mut failed, changed] = grids(verdict);
+    failed.rows.extend(changed.rows.into_iter().take(SHOWN_CHANGES));
+    failed
+}
+
+/// What failed, and what changed.
+fn grids(verdict: &Verdict) -> [Grid; 2] {
     let left = |title: &str| (title.to_owned(), false);
     let right = |title: &str| (title.to_owned(), true);
     let mut grid = Grid::new([
@@ -64,22 +71,25 @@ pub fn grid(verdict: &Verdict) -> Grid {
             changes.push(row(place, None));
         }
     }
-    grid.rows.extend(changes.into_iter().take(SHOWN_CHANGES));
-    grid
+    let changed = Grid { columns: grid.columns.clone(), rows: changes };
+    [grid, changed]
 }
 
 /// For a pull request or a job summary.
 pub fn markdown(verdict: &Verdict) -> String {
     let sign = if verdict.passed() { "✅" } else { "❌" };
     let mut out = format!("## {sign} ctxsim gate\n\n{}\n", headline(verdict));
-    let grid = grid(verdict);
-    if !grid.rows.is_empty() {
-        out.push_str(&format!("\n{}", markdown::grid(&grid)));
+    let [failed, changed] = grids(verdict);
+    if !failed.rows.is_empty() {
+        out.push('\n');
+        markdown::table_within(&mut out, &failed, markdown::COMMENT_CHARS / 2);
     }
     if !verdict.notes.is_empty() {
         out.push('\n');
-        verdict.notes.iter().for_each(|note| out.push_str(&format!("- {note}\n")));
+        verdict.notes.iter().take(SHOWN_CHANGES).for_each(|note| out.push_str(&format!("- {note}\n")));
     }
+    let summary = format!("{} changed without breaking a rule", counted(changed.rows.len() as u64, "number"));
+    markdown::fold(&mut out, &summary, &changed, markdown::COMMENT_CHARS / 4);
     out
 }
 
@@ -212,7 +222,9 @@ mod tests {
         assert!(grid.rows[1..].iter().all(|row| row[8].is_empty()));
         assert_eq!(headline(&verdict()), "Failed: 1 rule broken in 1 place.");
         let text = markdown(&verdict());
-        assert!(text.starts_with("## ❌") && text.ends_with("- A note.\n"), "{text}");
+        assert!(text.starts_with("## ❌") && text.contains("\n- A note.\n"), "{text}");
+        let (open, folded) = text.split_once("<details>").expect("a fold");
+        assert!(open.contains("s-one") && !open.contains("quiet") && folded.contains("quiet"), "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::metrics::{self, Usd, group_digits};
 use crate::sim::{MissTotal, Summary};
 
 use super::curve::{Curves, line};
-use super::results::{Change, Relative, ResultSet};
+use super::results::{Change, Relative, ResultSet, Total};
 
 /// Text in rows and columns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -115,15 +115,27 @@ const COLUMNS: &[Column] = columns! {
 
 /// The results table: cells by session, a gap, then totals.
 pub fn results_grid(results: &ResultSet) -> Grid {
-    grid_of(results, lines(results, &Curves::default()))
+    grid_of(results, &lines(results, &Curves::default()))
 }
 
 /// The same, with the prompt sizes of each run as a line of bars: a session's rows on one scale.
 pub fn results_grid_with_curves(results: &ResultSet) -> Grid {
-    grid_of(results, lines(results, &results.curves))
+    grid_of(results, &lines(results, &results.curves))
 }
 
-fn grid_of(results: &ResultSet, lines: Vec<Option<Line<'_>>>) -> Grid {
+/// Totals alone, without a column for the session.
+pub fn totals_grid(results: &ResultSet) -> Grid {
+    let mut grid = grid_of(results, &total_lines(results));
+    grid.remove_column(0);
+    grid
+}
+
+/// Cells alone.
+pub fn cells_grid(results: &ResultSet) -> Grid {
+    grid_of(results, &cell_lines(results, &Curves::default()))
+}
+
+fn grid_of(results: &ResultSet, lines: &[Option<Line<'_>>]) -> Grid {
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
     let baseline = results.baseline().unwrap_or_default();
     let mut grid = Grid::default();
@@ -140,7 +152,7 @@ fn grid_of(results: &ResultSet, lines: Vec<Option<Line<'_>>>) -> Grid {
         });
         shown.push(column);
     }
-    for line in &lines {
+    for line in lines {
         grid.rows.push(match line {
             Some(line) => shown.iter().map(|column| (column.text)(line)).collect(),
             None => vec![String::new(); shown.len()],
@@ -149,8 +161,18 @@ fn grid_of(results: &ResultSet, lines: Vec<Option<Line<'_>>>) -> Grid {
     grid
 }
 
-/// `None` is the gap before the totals.
+/// Cells, a gap where there are totals behind it, and these.
 fn lines<'r>(results: &'r ResultSet, curves: &Curves) -> Vec<Option<Line<'r>>> {
+    let mut lines = cell_lines(results, curves);
+    if results.cells.len() > results.totals.len() {
+        lines.push(None);
+        lines.extend(total_lines(results));
+    }
+    lines
+}
+
+/// Cells by session; `None` would be a gap.
+fn cell_lines<'r>(results: &'r ResultSet, curves: &Curves) -> Vec<Option<Line<'r>>> {
     let short = short_ids(results.cells.iter().map(|c| c.session.as_str()).collect());
     let mut lines: Vec<Option<Line<'_>>> = Vec::new();
     let (mut previous, mut highest) = ("", 0);
@@ -176,26 +198,23 @@ fn lines<'r>(results: &'r ResultSet, curves: &Curves) -> Vec<Option<Line<'r>>> {
             curve: curves.get(cell).map(|curve| line(curve, highest)).unwrap_or_default(),
         }));
     }
-    if results.cells.len() > results.totals.len() {
-        lines.push(None);
-        lines.extend(results.totals.iter().enumerate().map(|(i, total)| {
-            let stopped = total.sessions - total.finished_sessions;
-            Some(Line {
-                session: if i == 0 { "total".to_owned() } else { String::new() },
-                policy: &total.policy,
-                model: &total.model,
-                summary: &total.summary,
-                change: total.relative.as_ref().map(Relative::cost_change),
-                stopped: if stopped == 0 {
-                    String::new()
-                } else {
-                    format!("{stopped} of {}", total.sessions)
-                },
-                curve: String::new(),
-            })
-        }));
-    }
     lines
+}
+
+fn total_lines(results: &ResultSet) -> Vec<Option<Line<'_>>> {
+    fn line((i, total): (usize, &Total)) -> Option<Line<'_>> {
+        let stopped = total.sessions - total.finished_sessions;
+        Some(Line {
+            session: if i == 0 { "total".to_owned() } else { String::new() },
+            policy: &total.policy,
+            model: &total.model,
+            summary: &total.summary,
+            change: total.relative.as_ref().map(Relative::cost_change),
+            stopped: if stopped == 0 { String::new() } else { format!("{stopped} of {}", total.sessions) },
+            curve: String::new(),
+        })
+    }
+    results.totals.iter().enumerate().map(line).collect()
 }
 
 /// Shortens sorted session ids to the fewest characters, at least 8, that tell them apart.

@@ -218,6 +218,21 @@ impl ResultSet {
         }
     }
 
+    /// Place of each policy among all, in the order of the totals: what gives it its colour everywhere.
+    pub fn policy_places(&self) -> BTreeMap<&str, usize> {
+        let mut places = BTreeMap::new();
+        for total in &self.totals {
+            let next = places.len();
+            places.entry(total.policy.as_str()).or_insert(next);
+        }
+        places
+    }
+
+    /// Whether the totals are of more than one model, so that it must be named.
+    pub fn has_many_models(&self) -> bool {
+        self.totals.iter().any(|t| t.model != self.totals[0].model)
+    }
+
     /// The baseline's cell of the same session and model, if both cells finished.
     pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
         let baseline = self.baseline()?;

@@ -37,7 +37,9 @@ fn a_folder_of_results_is_complete_and_consistent() {
         events.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
     let passes = kinds.iter().filter(|e| e["kind"] == "pass" && e["policy"] == "arcturn").count();
     assert_eq!(printed["cells"][1]["passes"], passes);
-    for name in ["report.md", "plots/token-curve.svg", "plots/token-curve.png"] {
+    for name in
+        ["report.md", "report.html", "plots/token-curve.svg", "plots/token-curve.png", "plots/cost.svg"]
+    {
         assert!(fs::metadata(out.join(name)).expect(name).len() > 500, "{name}");
     }
     let left_over = fs::read_dir(&out)

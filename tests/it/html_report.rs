@@ -33,7 +33,18 @@ impl Study {
             let text = recording(session, "claude-opus-5-5", requests, 12_000);
             std::fs::write(folder.path().join(format!("{session}.jsonl")), text).expect("writable");
         }
-        let args = ["simulate", ".", "-p", "none", "-p", "arcturn", "-p", "low=arcturn:minCharsPerPass=0", "--out", "out"];
+        let args = [
+            "simulate",
+            ".",
+            "-p",
+            "none",
+            "-p",
+            "arcturn",
+            "-p",
+            "low=arcturn:minCharsPerPass=0",
+            "--out",
+            "out",
+        ];
         let output = run(folder.path(), args);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let out = folder.path().join("out");
@@ -44,7 +55,8 @@ impl Study {
 
     /// Rows of requests.csv of a session.
     pub fn requests(&self, session: &str) -> Vec<Row> {
-        let mut reader = csv::Reader::from_path(self.folder.path().join("out/requests.csv")).expect("written");
+        let mut reader =
+            csv::Reader::from_path(self.folder.path().join("out/requests.csv")).expect("written");
         let rows = reader.deserialize::<Row>().map(|row| row.expect("even rows"));
         rows.filter(|row| row["session"] == session).collect()
     }
@@ -106,7 +118,10 @@ fn data_and_text_are_those_of_the_results() {
         assert_eq!(name("sessions", &cells["session"][i]), cell["session"]);
         assert_eq!(name("policies", &cells["policy"][i]), cell["policy"]);
         let pusd = cells["cost_pusd"][i].as_u64().expect("money").to_string();
-        assert_eq!(pusd, cell["cost_usd"].as_str().map_or_else(|| to_pusd(&cell["cost_usd"].to_string()), to_pusd));
+        assert_eq!(
+            pusd,
+            cell["cost_usd"].as_str().map_or_else(|| to_pusd(&cell["cost_usd"].to_string()), to_pusd)
+        );
         let fields = [("requests", "requests"), ("peak", "peak_prompt_tokens"), ("passes", "passes")];
         assert!(fields.iter().all(|(own, theirs)| cells[*own][i] == cell[*theirs]), "{cell}");
         for (own, theirs) in [("prompt", "prompt"), ("read", "cache_read"), ("written", "cache_write")] {
@@ -174,7 +189,8 @@ pub fn large_page() -> Vec<u8> {
                 at_ms: Some(1_790_000_000_000),
                 gap_ms: Some(i64::try_from(random(400_000)).expect("small")),
                 usage,
-                cost_pusd: u128::from(usage.cache_read_tokens) * 500_000 + u128::from(usage.output_tokens) * 25_000_000,
+                cost_pusd: u128::from(usage.cache_read_tokens) * 500_000
+                    + u128::from(usage.output_tokens) * 25_000_000,
                 miss_cause: breaks.then_some(Cause::TtlExpired),
                 missed_tokens: if breaks { read } else { 0 },
                 estimate_tokens: 0,

@@ -54,6 +54,7 @@ mod ladders;
 mod language;
 mod mooncake;
 mod mooncake_trace;
+mod plots;
 mod policies;
 mod preset_properties;
 mod presets;

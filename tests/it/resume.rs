@@ -58,8 +58,14 @@ fn interrupt(folder: &Path) {
 #[test]
 fn a_resumed_folder_has_the_bytes_of_an_uninterrupted_run() {
     for (command, names) in [
-        (&["simulate"][..], &["results.json", "requests.csv", "events.jsonl", "report.md"][..]),
-        (&["sweep", "--grid", "minCharsToElide=500,2000"], &["results.json", "sweep.csv", "report.md"]),
+        (
+            &["simulate"][..],
+            &["results.json", "requests.csv", "events.jsonl", "report.md", "report.html"][..],
+        ),
+        (
+            &["sweep", "--grid", "minCharsToElide=500,2000"],
+            &["results.json", "sweep.csv", "report.md", "report.html"],
+        ),
     ] {
         let dir = corpus();
         let run = |extra: &[&str]| run(dir.path(), command.iter().chain(&POLICIES).chain(extra));

@@ -116,8 +116,8 @@ fn joined_shards_are_the_bytes_of_one_run() {
         assert_eq!(code(&join(&shards)), 0);
         let bytes = |folder: &str, name: &str| fs::read(dir.path().join(folder).join(name)).expect(name);
         let names = match command[0] {
-            "sweep" => &["results.json", "sweep.csv", "report.md"][..],
-            _ => &["results.json", "requests.csv", "events.jsonl"],
+            "sweep" => &["results.json", "sweep.csv", "report.md", "report.html"][..],
+            _ => &["results.json", "requests.csv", "events.jsonl", "report.html"],
         };
         for name in names {
             assert!(bytes("whole", name) == bytes("joined", name), "{name}");

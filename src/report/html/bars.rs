@@ -23,7 +23,7 @@ struct Part {
 
 /// A bar per strategy and model, all on one scale, and a legend of the parts that occur.
 fn bars(results: &ResultSet, parts: fn(&Total) -> Vec<Part>) -> String {
-    let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
+    let many_models = results.has_many_models();
     let rows: Vec<(&Total, Vec<Part>)> =
         shown(results, BARS).into_iter().map(|i| (&results.totals[i], parts(&results.totals[i]))).collect();
     let sum = |parts: &[Part]| parts.iter().map(|p| p.pusd).sum::<u128>();

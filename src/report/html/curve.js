@@ -51,6 +51,7 @@ class TokenCurve {
     this.section = document.getElementById("curve");
     [this.session, this.view, this.legend, this.picture, this.caption, this.slider, this.number, this.detail] =
       ["session", "view", "legend", "picture", "caption", "request", "number", "detail"].map(byId);
+    [this.closer, this.whole] = ["closer", "whole"].map(byId);
     this.groups = new Map();
     data.runs.forEach((entry, index) => {
       const key = `${entry[0]}/${entry[2]}`;
@@ -90,8 +91,21 @@ class TokenCurve {
     this.session.addEventListener("change", () => this.open(this.session.value));
     this.view.addEventListener("change", () => this.draw());
     this.slider.addEventListener("input", () => this.select(Number(this.slider.value)));
+    this.picture.addEventListener("pointerdown", (event) => {
+      this.point(event);
+      this.dragged = { from: event.clientX, request: this.request };
+      if (event.pointerType === "mouse") this.picture.setPointerCapture(event.pointerId);
+    });
     this.picture.addEventListener("pointermove", (event) => this.point(event));
-    this.picture.addEventListener("pointerdown", (event) => this.point(event));
+    this.picture.addEventListener("pointerup", (event) => this.drop(event));
+    this.closer.addEventListener("click", () => {
+      const quarter = Math.max(Math.round((this.last - this.first) / 8), 1);
+      this.zoom(this.request - quarter, this.request + quarter);
+    });
+    this.whole.addEventListener("click", () => {
+      this.zoom(...this.ends);
+      this.closer.focus();
+    });
     for (const button of document.querySelectorAll("#curve-choice button")) {
       button.addEventListener("click", () => {
         this.hidden = new Set(button.dataset.show === "all" ? [] : data.policies.keys());
@@ -122,9 +136,9 @@ class TokenCurve {
       const stopped = cellOf(session, model, policy)?.stopped;
       return { policy, run, window, marks: marksOf(run, stopped && stopped[0]) };
     });
-    this.first = Math.min(...this.lines.map((line) => line.run.request[0] ?? 1));
-    this.last = Math.max(...this.lines.map((line) => line.run.request[line.run.length - 1] ?? 1));
-    Object.assign(this.slider, { min: this.first, max: this.last });
+    const first = Math.min(...this.lines.map(({ run }) => run.request[0] ?? 1));
+    const last = Math.max(...this.lines.map(({ run }) => run.request[run.length - 1] ?? 1));
+    this.ends = [first, last];
     const view = this.view.value;
     this.view.replaceChildren(element("option", { value: "", textContent: "prompt of each policy" }));
     for (const { policy } of this.lines) {
@@ -133,7 +147,25 @@ class TokenCurve {
     }
     this.view.value = this.lines.some((line) => String(line.policy) === view) ? view : "";
     this.request = undefined;
+    this.zoom(first, last);
+  }
+
+  /** Shows the requests between two of them. */
+  zoom(first, last) {
+    this.first = Math.max(first, this.ends[0]);
+    this.last = Math.min(Math.max(last, this.first + 1), this.ends[1]);
+    this.whole.hidden = this.first === this.ends[0] && this.last === this.ends[1];
+    Object.assign(this.slider, { min: this.first, max: this.last });
+    if (this.request !== undefined) this.request = Math.min(Math.max(this.request, this.first), this.last);
     this.draw();
+  }
+
+  /** The end of a drag across the picture, if it was one. */
+  drop(event) {
+    const { from, request } = this.dragged ?? {};
+    this.dragged = undefined;
+    if (from === undefined || event.pointerType !== "mouse" || Math.abs(event.clientX - from) < 8) return;
+    this.zoom(Math.min(request, this.request), Math.max(request, this.request));
   }
 
   shown() {
@@ -145,7 +177,9 @@ class TokenCurve {
     this.drawLegend();
     const lines = this.shown();
     this.size = { width: Math.max(this.picture.clientWidth, 260), height: this.picture.clientHeight || 380 };
-    const peak = Math.max(1, ...lines.map(({ run }) => run.prompt.reduce((most, n) => Math.max(most, n), 0)));
+    const peak = Math.max(1, ...lines.map(({ run }) => run.prompt
+      .subarray(placeOf(run, this.first), placeOf(run, this.last + 1))
+      .reduce((most, n) => Math.max(most, n), 0)));
     const window = lines[0]?.window ?? 0;
     const showsWindow = window > 0 && 3 * peak >= 2 * window;
     const top = Math.max(peak, showsWindow ? window : 0);
@@ -167,7 +201,8 @@ class TokenCurve {
     let worst = [0, this.first];
     for (const { run } of lines) {
       run.missed.forEach((missed, i) => {
-        if (i > 0 && missed > worst[0]) worst = [missed, run.request[i]];
+        const isShown = run.request[i] >= this.first && run.request[i] <= this.last;
+        if (i > 0 && isShown && missed > worst[0]) worst = [missed, run.request[i]];
       });
     }
     return worst[1];
@@ -230,8 +265,9 @@ class TokenCurve {
       line.style.stroke = "var(--rule)";
       group.append(line, svg("text", { x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, short(tokens)));
     }
-    const across = niceStep(Math.max(this.last, 1), width < 500 ? 4 : 10);
-    for (let request = 0; request <= this.last; request += across) {
+    const across = niceStep(Math.max(this.last - this.first, 1), width < 500 ? 4 : 10);
+    for (let request = Math.floor(this.first / across) * across; request <= this.last; request += across) {
+      if (request < this.first && request > 0) continue;
       const at = Math.max(request, this.first);
       group.append(svg("text", { x: this.x(at), y: height - MARGIN.bottom + 17, "text-anchor": "middle" }, grouped(at)));
     }
@@ -250,14 +286,15 @@ class TokenCurve {
   /** Indices of the requests that a line needs: of each column of pixels the first, lowest, highest and last. */
   thinned(run) {
     const columns = Math.floor(this.size.width - MARGIN.left - MARGIN.right);
-    if (run.length <= 2 * columns) return Array.from({ length: run.length }, (_, i) => i);
+    const [begin, length] = [placeOf(run, this.first), placeOf(run, this.last + 1)];
+    if (length - begin <= 2 * columns) return Array.from({ length: length - begin }, (_, i) => begin + i);
     const kept = [];
-    for (let start = 0; start < run.length; ) {
+    for (let start = begin; start < length; ) {
       const column = Math.floor(this.x(run.request[start]));
       let end = start;
       let low = start;
       let high = start;
-      while (end < run.length && Math.floor(this.x(run.request[end])) === column) {
+      while (end < length && Math.floor(this.x(run.request[end])) === column) {
         if (run.prompt[end] < run.prompt[low]) low = end;
         if (run.prompt[end] > run.prompt[high]) high = end;
         end++;
@@ -271,8 +308,9 @@ class TokenCurve {
   line({ policy, run }) {
     const kept = this.thinned(run);
     const d = kept.map((i, n) => `${n ? "L" : "M"}${this.x(run.request[i]).toFixed(1)},${this.y(run.prompt[i]).toFixed(1)}`).join("");
-    const dense = kept.length < run.length;
-    const path = svg("path", { d: run.length === 1 ? `${d}h0.01` : d, fill: "none", "stroke-width": dense ? 1.2 : 2, "stroke-linejoin": "round", "stroke-linecap": run.length === 1 ? "round" : "butt" });
+    const dense = kept.length > 2 * this.size.width;
+    const only = kept.length === 1;
+    const path = svg("path", { d: only ? `${d}h0.01` : d, fill: "none", "stroke-width": dense ? 1.2 : 2, "stroke-linejoin": "round", "stroke-linecap": only ? "round" : "butt" });
     if (!dense) path.setAttribute("stroke-dasharray", data.lines[policy].dashes);
     path.style.stroke = lineColour(policy);
     path.dataset.policy = policy;
@@ -302,6 +340,7 @@ class TokenCurve {
     const lastX = {};
     for (const [kind, i] of marks) {
       const x = this.x(run.request[i]);
+      if (run.request[i] < this.first || run.request[i] > this.last) continue;
       if (x - (lastX[kind] ?? -Infinity) < MARK_GAP) continue;
       lastX[kind] = x;
       const { path, hollow } = MARKS[kind];
@@ -335,9 +374,15 @@ class TokenCurve {
 
   drawPointer(request, there, near) {
     const x = this.x(request);
-    const line = svg("line", { x1: x, x2: x, y1: MARGIN.top, y2: this.size.height - MARGIN.bottom });
+    const bottom = this.size.height - MARGIN.bottom;
+    const line = svg("line", { x1: x, x2: x, y1: MARGIN.top, y2: bottom });
     line.style.stroke = "var(--muted)";
     this.overlay.replaceChildren(line);
+    if (this.dragged) {
+      const other = this.x(this.dragged.request);
+      const chosen = { x: Math.min(x, other), width: Math.abs(x - other), y: MARGIN.top, height: bottom - MARGIN.top };
+      this.overlay.append(svg("rect", { class: "chosen", ...chosen }));
+    }
     for (const { policy, run, i } of there) {
       const dot = svg("circle", { cx: x, cy: this.y(run.prompt[i]), r: near?.policy === policy ? 5 : 3 });
       dot.style.fill = lineColour(policy);
@@ -354,7 +399,7 @@ class TokenCurve {
   tell(request, there, near) {
     const at = there[0] && there[0].run.atMs[there[0].i];
     const gap = there[0] && there[0].run.gapMs[there[0].i];
-    const parts = [`${grouped(request)} of ${grouped(this.last)}`];
+    const parts = [`${grouped(request)} of ${grouped(this.ends[1])}`];
     if (at !== null && at !== undefined) parts.push(moment(at));
     if (gap !== null && gap !== undefined) parts.push(`${span(gap)} after the one before`);
     this.number.textContent = parts.join(" · ");
@@ -374,13 +419,19 @@ class TokenCurve {
   }
 }
 
-/** Place of a request number in a run, -1 where the run did not get so far. */
-function indexOfRequest(run, request) {
+/** Index of the first request of a run from number `request` on. */
+function placeOf(run, request) {
   let [low, high] = [0, run.length];
   while (low < high) {
     const middle = (low + high) >> 1;
     if (run.request[middle] < request) low = middle + 1;
     else high = middle;
   }
-  return run.request[low] === request ? low : -1;
+  return low;
+}
+
+/** Index of a request, -1 where the run does not have it. */
+function indexOfRequest(run, request) {
+  const place = placeOf(run, request);
+  return run.request[place] === request ? place : -1;
 }

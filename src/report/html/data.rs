@@ -16,8 +16,10 @@ use super::{Heading, tables};
 /// Cells that a page lists. A study of more has them in results.json.
 const CELLS: usize = 15_000;
 
+type Read = fn(&Summary) -> u128;
+
 /// Numbers of a cell, column by column. Money is in pico-dollars: whole, and exact in a browser up to $9,007.
-const COLUMNS: &[(&str, fn(&Summary) -> u128)] = &[
+const COLUMNS: &[(&str, Read)] = &[
     ("requests", |s| s.requests.into()),
     ("prompt", |s| s.usage.prompt_tokens().into()),
     ("uncached", |s| s.usage.uncached_tokens.into()),

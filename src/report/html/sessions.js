@@ -79,9 +79,25 @@ function toggleDetail(row, button, key, cells, base) {
   else row.after(detailRow(row.cells.length, key, cells, base));
 }
 
-function missText(cell) {
-  const sorted = [...cell.misses].sort((a, b) => b[3] - a[3]);
-  return sorted.map(([cause, , tokens, pusd]) => `${causeName(cause)} ${grouped(tokens)} (${dollars(pusd)})`).join(", ");
+const columnHead = (title, isText) => element("th", { scope: "col", className: isText ? "text" : "", textContent: title });
+
+function policyHead(cell) {
+  const swatch = element("span", { className: "swatch" });
+  swatch.style.background = lineColour(cell.policy);
+  return element("th", { scope: "row" }, swatch, data.policies[cell.policy]);
+}
+
+const scrolling = (table, label) => element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": label }, table);
+
+/** Tokens that each policy did not read, and what was paid for them, by the causes that occur. */
+function missTable(cells) {
+  const causes = [...new Set(cells.flatMap(({ misses }) => misses.map(([cause]) => cause)))].sort((a, b) => a - b);
+  const head = element("tr", {}, columnHead("tokens not read", true), ...causes.map((cause) => columnHead(causeName(cause))));
+  const rows = cells.map((cell) => {
+    const byCause = new Map(cell.misses.map(([cause, , tokens, pusd]) => [cause, `${grouped(tokens)} (${dollars(pusd)})`]));
+    return element("tr", {}, policyHead(cell), ...causes.map((cause) => element("td", { textContent: byCause.get(cause) ?? "0" })));
+  });
+  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
 const DETAIL_COLUMNS = [
@@ -104,23 +120,19 @@ const DETAIL_COLUMNS = [
 function detailRow(width, key, cells, base) {
   const all = [...cells.values()];
   const columns = DETAIL_COLUMNS.filter(([, text], i) => i < 9 || all.some((cell) => text(cell) !== "0"));
-  const head = element("tr", {}, element("th", { scope: "col", className: "text", textContent: "policy" }),
-    ...columns.map(([title]) => element("th", { scope: "col", textContent: title })),
-    element("th", { scope: "col", className: "text", textContent: "tokens not read, and what they cost" }),
-    element("th", { scope: "col", className: "text", textContent: "end" }));
+  const stops = all.some((cell) => !finished(cell));
+  const head = element("tr", {}, columnHead("policy", true), ...columns.map(([title]) => columnHead(title)),
+    ...(stops ? [columnHead("end", true)] : []));
   const rows = all.map((cell) => {
-    const swatch = element("span", { className: "swatch" });
-    swatch.style.background = lineColour(cell.policy);
     const end = finished(cell) ? "" : `stopped at ${cell.stopped[0]}: ${cell.stopped[1].replaceAll("_", " ")}`;
-    return element("tr", {}, element("th", { scope: "row" }, swatch, data.policies[cell.policy]),
+    return element("tr", {}, policyHead(cell),
       ...columns.map(([, text]) => (text ? element("td", { textContent: text(cell) }) : changeCell(costChange(cell, base)))),
-      element("td", { className: "text wrap", textContent: missText(cell) }),
-      element("td", { className: "text", textContent: end }));
+      ...(stops ? [element("td", { className: "text", textContent: end })] : []));
   });
   const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
   const [session] = key.split("/").map(Number);
   const title = element("p", { className: "meta", textContent: `Session ${data.sessions[session]}` });
-  const content = [title, element("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Policies on this session" }, table)];
+  const content = [title, scrolling(table, "Policies on this session"), scrolling(missTable(all), "Tokens not read")];
   const substituted = all.find((cell) => cell.substituted)?.substituted;
   if (substituted) content.push(element("p", { className: "hint", textContent: `Recorded on ${substituted}, which is not known.` }));
   if (curve.groups.has(key)) {
@@ -132,7 +144,7 @@ function detailRow(width, key, cells, base) {
     });
     content.push(show);
   }
-  return element("tr", { className: "detail" }, element("td", { colSpan: width }, ...content));
+  return element("tr", { className: "detail" }, element("td", { colSpan: width }, element("div", {}, ...content)));
 }
 
 function fillSessionTable() {

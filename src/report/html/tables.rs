@@ -32,17 +32,6 @@ pub(super) fn shown(results: &ResultSet, most: usize) -> Vec<usize> {
     all
 }
 
-/// Place of a policy among all, which gives its colour.
-pub(super) fn place(results: &ResultSet, policy: &str) -> usize {
-    let mut names: Vec<&str> = Vec::new();
-    for total in &results.totals {
-        if !names.contains(&total.policy.as_str()) {
-            names.push(&total.policy);
-        }
-    }
-    names.iter().position(|name| *name == policy).unwrap_or(0)
-}
-
 /// The sign of a change as a class: less money is good.
 fn tone(change: Option<Change>) -> &'static str {
     match change.and_then(|c| c.0) {
@@ -103,9 +92,7 @@ pub(super) fn cards(results: &ResultSet) -> String {
         true => ", the baseline".to_owned(),
         false => format!("; {} has {own}", first.policy),
     };
-    if let Some(highest) =
-        totals.iter().max_by_key(|t| (rate(t).0, std::cmp::Reverse(place(results, &t.policy))))
-    {
+    if let Some(highest) = totals.iter().rev().max_by_key(|t| rate(t).0) {
         let detail = format!("{}{}", highest.policy, versus(highest, &rate(first).percent()));
         out += &card("Highest hit rate", &rate(highest).percent(), &detail, "");
     }
@@ -198,13 +185,12 @@ const COLUMNS: &[Column] = &[
         text: |t| metrics::hit_rate(&t.summary).percent(),
         sort: |t| metrics::hit_rate(&t.summary).as_f64().unwrap_or(-1.0),
     },
+    count!("peak", false, "tokens of the largest prompt", |t| t.summary.peak_prompt_tokens),
     count!("prompt", false, "prompt tokens of all requests", |t| t.summary.usage.prompt_tokens()),
     count!("read", false, "prompt tokens read from the cache", |t| t.summary.usage.cache_read_tokens),
     count!("written", false, "prompt tokens written to the cache", |t| t.summary.usage.cache_write_tokens()),
     count!("uncached", false, "prompt tokens at the plain price", |t| t.summary.usage.uncached_tokens),
     count!("output", false, "generated tokens, as recorded", |t| t.summary.usage.output_tokens),
-    count!("peak", false, "tokens of the largest prompt", |t| t.summary.peak_prompt_tokens),
-    count!("requests", false, "requests served", |t| t.summary.requests),
     count!("offloads", true, "results written to a file before they entered", |t| t.summary.offloads),
     count!("passes", true, "edits of history", |t| t.summary.passes),
     count!("elided", true, "results replaced by a stub", |t| t.summary.elided_results),
@@ -224,12 +210,13 @@ const COLUMNS: &[Column] = &[
         },
         sort: |t| float(t.sessions - t.finished_sessions),
     },
+    count!("requests", false, "requests served", |t| t.summary.requests),
 ];
 
 /// The comparison: one row per strategy and model.
 pub(super) fn comparison(results: &ResultSet) -> String {
     let rows = shown(results, ROWS);
-    let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
+    let many_models = results.has_many_models();
     let baseline = results.baseline().unwrap_or_default();
     let empty = |column: &Column| {
         rows.iter().all(|&i| matches!((column.text)(&results.totals[i]).as_str(), "" | "0"))
@@ -245,11 +232,12 @@ pub(super) fn comparison(results: &ResultSet) -> String {
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     let best = best(results);
+    let places = results.policy_places();
     for i in rows.iter().copied() {
         let total = &results.totals[i];
         let mark = if best[i] { " <span class=\"tag\">best</span>" } else { "" };
         let name = escape(&total.policy);
-        let place = place(results, &total.policy);
+        let place = places.get(total.policy.as_str()).copied().unwrap_or(0);
         let _ = write!(
             out,
             "<tr data-policy=\"{name}\" data-model=\"{}\"><th scope=\"row\"><span class=\"swatch\" \

@@ -58,8 +58,8 @@ fn dollars(pusd: u128) -> String {
 }
 
 /// What a total is called beside others.
-pub(super) fn name(results: &ResultSet, total: &Total) -> String {
-    match results.totals.iter().any(|t| t.model != total.model) {
+pub(super) fn name(total: &Total, many_models: bool) -> String {
+    match many_models {
         true => format!("{} on {}", total.policy, total.model),
         false => total.policy.clone(),
     }
@@ -88,10 +88,11 @@ pub(super) fn subtitle(results: &ResultSet) -> String {
 impl Bars {
     /// Cost of each strategy by class.
     pub fn cost(results: &ResultSet) -> Bars {
+        let many_models = results.has_many_models();
         let bar = |total: &Total| {
             let change = total.relative.as_ref().map(|r| format!("  {}", r.cost_change().percent()));
             let note = dollars(total.summary.cost.total()) + &change.unwrap_or_default();
-            Bar { label: name(results, total), sizes: classes(&total.summary.cost), note, gap: false }
+            Bar { label: name(total, many_models), sizes: classes(&total.summary.cost), note, gap: false }
         };
         Bars {
             title: "Cost by strategy".into(),
@@ -104,11 +105,12 @@ impl Bars {
 
     /// What each strategy paid for tokens that were not read from the cache, by cause.
     pub fn misses(results: &ResultSet) -> Bars {
+        let many_models = results.has_many_models();
         let bar = |total: &Total| {
             let sizes: Vec<u128> = Cause::ALL.iter().map(|c| total.summary.miss(*c).cost_pusd).collect();
             let note = dollars(sizes.iter().sum());
             let sizes = sizes.into_iter().map(|pusd| Usd(pusd).as_f64()).collect();
-            Bar { label: name(results, total), sizes, note, gap: false }
+            Bar { label: name(total, many_models), sizes, note, gap: false }
         };
         Bars {
             title: "Paid for tokens not read from the cache, by cause".into(),
@@ -128,7 +130,9 @@ impl Bars {
             let life = others.shift_remove(LIFE)?.as_str()?.to_owned();
             Some((format!("{} {} {others:?}", total.model, policy.preset), policy.preset.clone(), life))
         };
-        let mut groups: Vec<(String, Vec<(&Total, String, String)>)> = Vec::new();
+        // What is the same of the members, then each with its preset and life.
+        type Group<'a> = (String, Vec<(&'a Total, String, String)>);
+        let mut groups: Vec<Group<'_>> = Vec::new();
         for total in &results.totals {
             let Some((key, preset, life)) = life(total) else { continue };
             match groups.iter_mut().find(|(k, _)| *k == key) {

@@ -232,6 +232,12 @@ fn least_step(ticks: &[f64]) -> f64 {
     ticks.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min).min(1e12)
 }
 
+/// A title begins with a capital.
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
 /// Shortens a text to a width, with an ellipsis.
 pub(super) fn fit(text: &str, size: f64, width: f64) -> Result<String> {
     let mut kept: String = text.to_owned();

@@ -1,18 +1,21 @@
 //! A metric over the values of two parameters; what cannot be told from the best has a frame.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::error::Result;
 
 use super::canvas::{Anchor, Canvas, Shape};
-use super::chart::{Frame, LEGEND_TOP, MARGIN, Unit, fit, title, widest};
-use super::trials::{Trial, Trials};
+use super::chart::{Frame, LEGEND_TOP, MARGIN, Unit, capital, fit, title, widest};
+use super::trials::{Trial, Trials, words};
 use super::{Look, PictureFormat, palette};
 
 /// Everything in the picture.
 #[derive(Debug)]
 pub struct HeatMap<'a> {
     trials: &'a Trials,
+    best: &'a Trial,
     x: String,
     y: String,
     xs: Vec<Value>,
@@ -24,23 +27,23 @@ pub struct HeatMap<'a> {
 impl<'a> HeatMap<'a> {
     /// The map over two parameters, of the strategies that have both; `None` where there is no grid.
     pub fn new(trials: &'a Trials, x: &str, y: &str) -> Option<HeatMap<'a>> {
-        let own: Vec<&Trial> =
-            trials.trials.iter().filter(|t| t.params.contains_key(x) && t.params.contains_key(y)).collect();
-        // Of several presets or models the best one's.
-        let best = trials.ranked().into_iter().map(|i| &trials.trials[i]).find(|t| own.contains(t))?;
-        let own: Vec<&Trial> = own.into_iter().filter(|t| t.family == best.family).collect();
+        // Of several presets or models the best one's; of several at one pair of values the best.
+        let order = trials.ranked();
+        let has = |t: &Trial| t.params.contains_key(x) && t.params.contains_key(y);
+        let ranked = || order.iter().map(|i| &trials.trials[*i]).filter(|t| has(t));
+        let best = ranked().next()?;
+        let own: Vec<&Trial> = ranked().filter(|t| t.family == best.family).collect();
         let (xs, ys) = (values(&own, x), values(&own, y));
         if xs.len() < 2 || ys.len() < 2 {
             return None;
         }
-        let order = trials.ranked();
-        let ranked = order.iter().map(|i| &trials.trials[*i]).filter(|t| t.family == best.family);
-        let ranked: Vec<&Trial> = ranked.collect();
-        let cell = |yv: &Value, xv: &Value| {
-            ranked.iter().find(|t| t.params.get(x) == Some(xv) && t.params.get(y) == Some(yv))
-        };
-        let cells = ys.iter().flat_map(|yv| xs.iter().map(move |xv| cell(yv, xv).copied())).collect();
-        Some(HeatMap { trials, x: x.to_owned(), y: y.to_owned(), xs, ys, cells })
+        let mut places: BTreeMap<(String, String), &Trial> = BTreeMap::new();
+        for trial in &own {
+            places.entry((trial.params[y].to_string(), trial.params[x].to_string())).or_insert(trial);
+        }
+        let cells = ys.iter().flat_map(|yv| xs.iter().map(move |xv| (yv.to_string(), xv.to_string())));
+        let cells = cells.map(|place| places.get(&place).copied()).collect();
+        Some(HeatMap { trials, best, x: x.to_owned(), y: y.to_owned(), xs, ys, cells })
     }
 
     /// Draws the picture.
@@ -50,10 +53,9 @@ impl<'a> HeatMap<'a> {
     pub fn draw(&self, format: PictureFormat, look: Look) -> Result<Vec<u8>> {
         let mut canvas = Canvas::new(look);
         let (width, height) = canvas.size();
-        let metric = self.trials.metric.name();
         title(
             &mut canvas,
-            &format!("{metric} over {} and {}", self.x, self.y),
+            &format!("{} over {} and {}", capital(&words(self.trials.metric)), self.x, self.y),
             &format!("{}; framed: cannot be told from the best, which has a dot", self.trials.subtitle),
         )?;
         let labels: Vec<String> = self.ys.iter().map(label).collect();
@@ -100,7 +102,7 @@ impl<'a> HeatMap<'a> {
         let unit = Unit::of(self.trials.metric.metric().unit);
         let text = unit.text(trial.value, if unit == Unit::Dollars { 0.01 } else { 0.001 });
         let middle = (x + w / 2.0, y + h / 2.0);
-        let is_best = self.trials.ranked().first().is_some_and(|best| self.trials.trials[*best] == *trial);
+        let is_best = trial == self.best;
         if Canvas::text_width(&text, 11.0)? < w - 6.0 && h > 13.0 {
             canvas.text(middle, text, 11.0, ink, Anchor::Centre);
             if is_best && h > 30.0 {

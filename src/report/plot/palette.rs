@@ -95,7 +95,7 @@ pub fn look(index: usize) -> LineLook {
         2..8 => 2.0,
         _ => 1.4,
     };
-    LineLook { ink: COLOURS[place], dashes: DASHES[(place + 3 * round) % DASHES.len()], width }
+    LineLook { ink: COLOURS[place], dashes: DASHES[(place + 2 * round) % DASHES.len()], width }
 }
 
 /// Number of looks before they repeat.

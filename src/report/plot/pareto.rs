@@ -5,11 +5,11 @@ use crate::metrics::{Better, MetricRef};
 
 use super::canvas::{Anchor, Canvas, Shape};
 use super::chart::{Frame, LEGEND_TOP, MARGIN, Scale, Unit, fit, title, x_axis, y_axis};
-use super::trials::Trials;
+use super::trials::{Trials, words};
 use super::{Look, PictureFormat, palette};
 
-/// Strategies that are named besides those on the front.
-const NAMED: usize = 12;
+/// With more strategies than this only those on the front are named and have colours.
+const FEW: usize = 10;
 
 /// Everything in the picture: the metric of the trials against their cost.
 #[derive(Debug)]
@@ -53,18 +53,19 @@ impl Pareto<'_> {
         let better = if all.higher_is_better() { "up" } else { "down" };
         title(
             &mut canvas,
-            &format!("Cost against {}", metric.name()),
+            &format!("Cost against {}", words(metric)),
             &format!(
                 "{}; better is left and {better}; the line joins what nothing beats in both",
                 all.subtitle
             ),
         )?;
         let of = |value: &dyn Fn(usize) -> f64| (0..all.trials.len()).map(value).collect::<Vec<f64>>();
-        let x = padded(&of(&|i| all.trials[i].cost_usd), frame.left, frame.right);
+        let mut x = padded(&of(&|i| all.trials[i].cost_usd), frame.left, frame.right);
+        spread(&mut x, &of(&|i| all.trials[i].cost_usd));
         let y = padded(&of(&|i| all.trials[i].value), frame.bottom, frame.top);
         y_axis(&mut canvas, &frame, &y, Unit::of(metric.metric().unit));
         x_axis(&mut canvas, &frame, &x, Unit::Dollars, "cost in US dollars");
-        canvas.text((MARGIN, frame.top - 10.0), metric.name(), 11.0, palette::MUTED, Anchor::Left);
+        canvas.text((MARGIN, frame.top - 10.0), words(metric), 11.0, palette::MUTED, Anchor::Left);
         let front = front(all);
         let point = |i: usize| (x.at(all.trials[i].cost_usd), y.at(all.trials[i].value));
         let mut steps: Vec<(f64, f64)> = Vec::new();
@@ -74,7 +75,8 @@ impl Pareto<'_> {
             steps.extend(steps.last().map(|before| (at.0, before.1)));
             steps.push(at);
         }
-        canvas.path(steps, palette::MUTED, 1.5);
+        canvas.path(steps.clone(), palette::MUTED, 1.5);
+        let few = all.trials.len() <= FEW;
         for i in (0..all.trials.len()).rev() {
             let trial = &all.trials[i];
             let is_front = front.contains(&i);
@@ -83,39 +85,46 @@ impl Pareto<'_> {
                 true => Shape::Circle,
                 false => Shape::Cross,
             };
-            canvas.mark(point(i), shape, palette::look(trial.place).ink, if is_front { 6.0 } else { 4.5 });
+            let ink = if few || is_front { palette::look(trial.place).ink } else { palette::MUTED };
+            canvas.mark(point(i), shape, ink, if is_front { 6.0 } else { 4.0 });
         }
         let mut named = front.clone();
-        named.extend(all.ranked().into_iter().filter(|i| !front.contains(i)).take(NAMED));
-        self.names(&mut canvas, &frame, &named, &point)?;
+        named.extend(all.ranked().into_iter().filter(|i| few && !front.contains(i)));
+        let points: Vec<(f64, f64)> = (0..all.trials.len()).map(point).collect();
+        self.names(&mut canvas, &frame, &named, &steps, &points)?;
         canvas.encode(format)
     }
 
-    /// Writes names beside their points where they cover neither one another nor a point.
+    /// Writes names beside their points where they cover neither one another, nor a point, nor the front.
     fn names(
         &self,
         canvas: &mut Canvas,
         frame: &Frame,
         named: &[usize],
-        point: &dyn Fn(usize) -> (f64, f64),
+        steps: &[(f64, f64)],
+        points: &[(f64, f64)],
     ) -> Result<()> {
-        let mut taken: Vec<[f64; 4]> = (0..self.trials.trials.len())
-            .map(|i| {
-                let (x, y) = point(i);
-                [x - 6.0, y - 6.0, x + 6.0, y + 6.0]
-            })
-            .collect();
+        let mut taken: Vec<[f64; 4]> =
+            points.iter().map(|(x, y)| [x - 6.0, y - 6.0, x + 6.0, y + 6.0]).collect();
+        taken.extend(steps.windows(2).map(|w| {
+            let ((x0, y0), (x1, y1)) = (w[0], w[1]);
+            [x0.min(x1), y0.min(y1), x0.max(x1), y0.max(y1)]
+        }));
         for i in named {
-            let (x, y) = point(*i);
-            let label = fit(&self.trials.trials[*i].label, 12.0, 220.0)?;
+            let (x, y) = points[*i];
+            let label = fit(&self.trials.trials[*i].label, 12.0, 280.0)?;
             let width = Canvas::text_width(&label, 12.0)?;
             let places = [
-                (9.0, 0.0),
-                (-9.0 - width, 0.0),
-                (-width / 2.0, -14.0),
-                (-width / 2.0, 14.0),
-                (8.0, -13.0),
-                (8.0, 13.0),
+                (10.0, 0.0),
+                (-10.0 - width, 0.0),
+                (-width / 2.0, -15.0),
+                (-width / 2.0, 15.0),
+                (4.0, -15.0),
+                (4.0, 15.0),
+                (-width - 4.0, -15.0),
+                (-width - 4.0, 15.0),
+                (8.0, 30.0),
+                (8.0, -30.0),
             ];
             let boxes = places.map(|(dx, dy)| [x + dx, y + dy - 7.0, x + dx + width, y + dy + 7.0]);
             let fits = |b: &[f64; 4]| {
@@ -140,6 +149,14 @@ impl Pareto<'_> {
     }
 }
 
+/// A few that cost many times as much must not push all others into a corner: then each step is a factor.
+fn spread(scale: &mut Scale, costs: &[f64]) {
+    let (low, high) = costs.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
+    if low > 0.0 && high > 4.0 * low {
+        *scale = Scale { low: low / 1.2, high: high * 1.2, log: true, ..*scale };
+    }
+}
+
 /// A scale around some values, with room on both sides.
 fn padded(values: &[f64], from: f64, to: f64) -> Scale {
     let (low, high) =
@@ -147,4 +164,40 @@ fn padded(values: &[f64], from: f64, to: f64) -> Scale {
     let (low, high) = if low.is_finite() { (low, high) } else { (0.0, 1.0) };
     let room = ((high - low) * 0.1).max(high.abs() * 0.01).max(1e-9);
     Scale { low: low - room, high: high + room, from, to, log: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::plot::trials::Trial;
+
+    fn trial(label: &str, cost_usd: f64, value: f64, is_sound: bool) -> Trial {
+        Trial {
+            label: label.into(),
+            place: 0,
+            family: "f m".into(),
+            params: serde_json::Map::new(),
+            value,
+            change: None,
+            is_flat: false,
+            cost_usd,
+            is_sound,
+        }
+    }
+
+    #[test]
+    fn the_front_is_what_nothing_sound_beats_in_both() {
+        let trials = vec![
+            trial("dear and good", 9.0, 0.99, true),
+            trial("beaten", 5.0, 0.80, true),
+            trial("cheap", 2.0, 0.90, true),
+            trial("stopped", 1.0, 0.999, false),
+            trial("as good, dearer", 3.0, 0.90, true),
+        ];
+        let metric = crate::metrics::find("hit_rate").expect("known");
+        let all =
+            Trials { metric, baseline: "cheap".into(), subtitle: String::new(), varied: Vec::new(), trials };
+        let labels: Vec<&str> = front(&all).iter().map(|i| all.trials[*i].label.as_str()).collect();
+        assert_eq!(labels, ["cheap", "dear and good"]);
+    }
 }

@@ -4,7 +4,7 @@ use crate::error::Result;
 
 use super::canvas::{Anchor, Canvas, Shape};
 use super::chart::{Frame, LEGEND_TOP, MARGIN, Scale, Unit, fit, title, widest, x_axis};
-use super::trials::{Trial, Trials};
+use super::trials::{Trial, Trials, words};
 use super::{Look, PictureFormat, palette};
 
 /// Height of a row.
@@ -26,7 +26,7 @@ impl Ranking<'_> {
     /// If a backend fails.
     pub fn draw(&self, format: PictureFormat, look: Look) -> Result<Vec<u8>> {
         let all = self.trials;
-        let metric = all.metric.name();
+        let metric = words(all.metric);
         let rows: Vec<&Trial> = all.ranked().into_iter().take(ROWS).map(|i| &all.trials[i]).collect();
         let mut canvas = Canvas::new(look);
         let width = canvas.size().0;
@@ -52,7 +52,7 @@ impl Ranking<'_> {
         };
         title(
             &mut canvas,
-            &format!("{metric} against {}, best first", all.baseline),
+            &format!("Strategies by {metric}, best first"),
             &format!("{}{whiskers}", all.subtitle),
         )?;
         let scale = scale(&rows, &frame);

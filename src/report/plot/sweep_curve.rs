@@ -6,9 +6,9 @@ use crate::error::Result;
 use crate::stats::Interval;
 
 use super::canvas::{Anchor, Canvas, Shape};
-use super::chart::{Frame, Legend, MARGIN, Sample, Scale, Unit, title, x_axis, y_axis};
+use super::chart::{Frame, Legend, MARGIN, Sample, Scale, Unit, capital, title, x_axis, y_axis};
 use super::palette::{self, LineLook};
-use super::trials::{Trial, Trials};
+use super::trials::{Trial, Trials, words};
 use super::{Look, PictureFormat};
 
 /// A strategy at a value of the parameter.
@@ -62,11 +62,11 @@ impl SweepCurve {
             return None;
         }
         let numeric = values.iter().all(|v| v.is_number());
-        let words = if numeric { Vec::new() } else { values.iter().map(|v| word(v)).collect() };
+        let names = if numeric { Vec::new() } else { values.iter().map(|v| word(v)).collect() };
         let place = |value: &Value| match numeric {
             true => value.as_f64(),
             #[expect(clippy::cast_precision_loss, reason = "few words")]
-            false => words.iter().position(|w| *w == word(value)).map(|i| i as f64),
+            false => names.iter().position(|w| *w == word(value)).map(|i| i as f64),
         };
         let mut lines: Vec<(String, Line)> = Vec::new();
         let mut others = Vec::new();
@@ -91,11 +91,11 @@ impl SweepCurve {
         let mut lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
         lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
         Some(SweepCurve {
-            metric: trials.metric.name(),
+            metric: words(trials.metric),
             unit: Unit::of(trials.metric.metric().unit),
             subtitle: trials.subtitle.clone(),
             param: param.to_owned(),
-            words,
+            words: names,
             lines,
             others,
         })
@@ -121,7 +121,7 @@ impl SweepCurve {
             right: width - MARGIN - 14.0,
             bottom: height - 48.0,
         };
-        title(&mut canvas, &format!("{} over {}", self.metric, self.param), &self.subtitle_text())?;
+        title(&mut canvas, &format!("{} over {}", capital(&self.metric), self.param), &self.subtitle_text())?;
         legend.draw(&mut canvas);
         let (x, y) = (self.x_scale(&frame), self.y_scale(&frame));
         if let Some((low, high)) = region {

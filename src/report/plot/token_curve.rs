@@ -7,8 +7,7 @@ use crate::sim::{FullRecorder, SimEventKind};
 use super::axis::{downsample, short_number, step};
 use super::canvas::{Anchor, Canvas, Shape};
 use super::chart::{Legend, MARGIN, Sample, title};
-use super::palette::{self, Ink};
-use super::{Look, PictureFormat};
+use super::{Look, PictureFormat, palette};
 
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +142,8 @@ const MARK_GAP: f64 = 8.0;
 const SPARSE_MARK_GAP: f64 = 24.0;
 /// More marks than this are very many.
 const MANY_MARKS: usize = 60;
+/// With more lines than this, marks are sparse, and lives that ended are marked on the first line only.
+const MANY_LINES: usize = 10;
 /// Width of lines with more requests than pixels: they go up and down too often for dashes.
 const DENSE_WIDTH: f64 = 1.0;
 
@@ -245,22 +246,31 @@ impl TokenCurve {
         // Marks lie above all lines, and rare ones above frequent ones.
         let mut order: Vec<usize> = (0..self.series.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(self.series[i].marks.len()));
+        let many = self.series.len() > MANY_LINES;
         for i in order {
-            draw_marks(canvas, frame, &self.series[i], palette::look(self.series[i].place).ink);
+            let kinds = MarkKind::ALL.into_iter().filter(|kind| !many || i == 0 || *kind != MarkKind::Expiry);
+            draw_marks(canvas, frame, &self.series[i], many, kinds);
         }
     }
 }
 
-fn draw_marks(canvas: &mut Canvas, frame: &Frame, series: &Series, ink: Ink) {
-    for kind in MarkKind::ALL {
+fn draw_marks(
+    canvas: &mut Canvas,
+    frame: &Frame,
+    series: &Series,
+    many: bool,
+    kinds: impl Iterator<Item = MarkKind>,
+) {
+    let ink = palette::look(series.place).ink;
+    for kind in kinds {
         let marks = || series.marks.iter().filter(|m| m.kind == kind);
-        let gap = if marks().count() > MANY_MARKS { SPARSE_MARK_GAP } else { MARK_GAP };
+        let gap = if many || marks().count() > MANY_MARKS { SPARSE_MARK_GAP } else { MARK_GAP };
         let mut last_x = f64::NEG_INFINITY;
         for mark in marks() {
             let Some(point) = series.place_of(mark) else { continue };
             let (x, y) = (frame.x(point.request), frame.y(point.prompt_tokens));
             if x - last_x >= gap {
-                canvas.mark((x, y), kind.shape(), ink, 4.5);
+                canvas.mark((x, y), kind.shape(), ink, if many { 3.8 } else { 4.5 });
                 last_x = x;
             }
         }

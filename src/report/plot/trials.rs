@@ -6,13 +6,18 @@ use serde_json::{Map, Value};
 
 use crate::error::Result;
 use crate::metrics::{self, Better, MetricRef};
-use crate::report::results::{Cell, ResultSet, Total};
+use crate::report::results::{Cell, RecipePolicy, ResultSet, Total};
 use crate::stats::{self, Column, Interval, Resamples};
 
 use super::bars::{name, subtitle};
 
 /// Resamples of every interval.
 const RESAMPLES: usize = 1_000;
+/// Draws of sessions for all intervals of a picture: about a second's work.
+const MOST_DRAWS: usize = 50_000_000;
+/// So many strategies have intervals however many sessions there are, and no more however few.
+const LEAST_SURE: usize = 20;
+const MOST_SURE: usize = 200;
 /// Fewer sessions tell too little for an interval.
 const LEAST_SESSIONS: usize = 6;
 
@@ -55,45 +60,55 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Of results: `metric` of every total.
+    /// Of results: `metric` of every total, with intervals of the best ones and the flat region around the best.
     pub fn of_results(results: &ResultSet, metric: MetricRef) -> Trials {
+        let mut all = Trials::without_intervals(results, metric);
+        if all.trials.len() < results.totals.len() {
+            return all;
+        }
         let columns = Columns::of(results, metric);
-        let mut places: Vec<&str> = Vec::new();
-        let mut trials = Vec::new();
-        for (i, total) in results.totals.iter().enumerate() {
-            let place = places.iter().position(|p| *p == total.policy).unwrap_or_else(|| {
-                places.push(&total.policy);
-                places.len() - 1
+        let order = all.ranked();
+        let most = MOST_DRAWS / (RESAMPLES * columns.sessions().max(1));
+        for i in order.iter().copied().take(most.clamp(LEAST_SURE, MOST_SURE)) {
+            let trial = &mut all.trials[i];
+            if let (Some((_, interval)), Some(base)) = (&mut trial.change, columns.base(i)) {
+                *interval = columns.interval(i, base);
+            }
+        }
+        all.mark_flat(&order[..order.len().min(most.clamp(LEAST_SURE, MOST_SURE))], &columns);
+        all
+    }
+
+    /// Of results: `metric` of every total.
+    pub fn without_intervals(results: &ResultSet, metric: MetricRef) -> Trials {
+        let (places, many_models) = (results.policy_places(), results.has_many_models());
+        let policies: BTreeMap<&str, &RecipePolicy> =
+            results.recipe.policies.iter().map(|p| (p.label.as_str(), p)).collect();
+        let trial = |total: &Total| {
+            let policy = policies.get(total.policy.as_str());
+            let change = total.relative.as_ref().and_then(|r| {
+                let (own, base) = (metric.value(&r.own).as_f64()?, metric.value(&r.base).as_f64()?);
+                (base != 0.0).then(|| (own / base - 1.0, None))
             });
-            let policy = results.recipe.policies.iter().find(|p| p.label == total.policy);
-            let base = results
-                .totals
-                .iter()
-                .position(|t| Some(t.policy.as_str()) == results.baseline() && t.model == total.model);
-            let Some(value) = metric.value(&total.summary).as_f64() else { continue };
-            trials.push(Trial {
-                label: name(results, total),
-                place,
+            Some(Trial {
+                label: name(total, many_models),
+                place: places.get(total.policy.as_str()).copied().unwrap_or(0),
                 family: format!("{} {}", policy.map_or(total.policy.as_str(), |p| &p.preset), total.model),
                 params: policy.map(|p| p.params.clone()).unwrap_or_default(),
-                value,
-                change: base.filter(|base| *base != i).and_then(|base| columns.change(i, base)),
+                value: metric.value(&total.summary).as_f64()?,
+                change,
                 is_flat: false,
                 cost_usd: metrics::Usd(total.summary.cost.total()).as_f64(),
                 is_sound: is_sound(total),
-            });
-        }
-        let mut all = Trials {
+            })
+        };
+        Trials {
             metric,
             baseline: results.baseline().unwrap_or_default().to_owned(),
             subtitle: subtitle(results),
             varied: crate::report::sweep::varied(&results.recipe),
-            trials,
-        };
-        if all.trials.len() == results.totals.len() {
-            all.mark_flat(|i, best| columns.is_near(i, best));
+            trials: results.totals.iter().filter_map(trial).collect(),
         }
-        all
     }
 
     /// Of a tune.json: every candidate that was run on all sessions, with the objective; or, if they are there, with
@@ -168,16 +183,20 @@ impl Trials {
         order
     }
 
-    fn mark_flat(&mut self, near: impl Fn(usize, usize) -> bool) {
-        let Some(best) = self.ranked().first().copied().filter(|best| self.trials[*best].is_sound) else {
-            return;
-        };
-        for i in 0..self.trials.len() {
-            let same_model = self.trials[i].family.split(' ').next_back()
-                == self.trials[best].family.split(' ').next_back();
-            self.trials[i].is_flat = same_model && self.trials[i].is_sound && (i == best || near(i, best));
+    /// Of `order`, best first, those that cannot be told from the best.
+    fn mark_flat(&mut self, order: &[usize], columns: &Columns<'_>) {
+        let Some(best) = order.first().copied().filter(|best| self.trials[*best].is_sound) else { return };
+        let model = &columns.results.totals[best].model;
+        for i in order.iter().copied() {
+            let comparable = self.trials[i].is_sound && columns.results.totals[i].model == *model;
+            self.trials[i].is_flat = comparable && (i == best || columns.is_near(i, best));
         }
     }
+}
+
+/// The name of a metric in a title.
+pub(super) fn words(metric: MetricRef) -> String {
+    metric.name().trim_end_matches("_usd").replace('_', " ")
 }
 
 fn is_sound(total: &Total) -> bool {
@@ -201,8 +220,19 @@ impl<'a> Columns<'a> {
         Columns { results, metric, cells }
     }
 
-    /// Both totals over the sessions that both finished, and what resampling makes of them.
-    fn pair(&self, i: usize, other: usize) -> Option<[(Column, Vec<Option<f64>>); 2]> {
+    fn sessions(&self) -> usize {
+        self.cells.values().map(BTreeMap::len).max().unwrap_or(0)
+    }
+
+    /// The baseline on the model of a total; `None` for that one itself.
+    fn base(&self, i: usize) -> Option<usize> {
+        let (totals, baseline) = (&self.results.totals, self.results.baseline()?);
+        let base = totals.iter().position(|t| t.policy == baseline && t.model == totals[i].model)?;
+        (base != i).then_some(base)
+    }
+
+    /// What resampling makes of two totals, over the sessions that both finished; nothing of few sessions.
+    fn pair(&self, i: usize, other: usize) -> Option<[Vec<Option<f64>>; 2]> {
         let of = |i: usize| {
             let total = &self.results.totals[i];
             self.cells.get(&(total.policy.as_str(), total.model.as_str()))
@@ -217,23 +247,60 @@ impl<'a> Columns<'a> {
         }
         let enough = if a.len() < LEAST_SESSIONS { 0 } else { RESAMPLES };
         let draws = Resamples::draw(self.results.recipe.seed, "plot", a.len(), enough);
-        let (a_drawn, b_drawn) = (draws.scores(&a), draws.scores(&b));
-        Some([(a, a_drawn), (b, b_drawn)])
+        Some([draws.scores(&a), draws.scores(&b)])
     }
 
-    fn change(&self, i: usize, base: usize) -> Option<(f64, Option<Interval>)> {
-        let [(own, own_drawn), (other, other_drawn)] = self.pair(i, base)?;
+    /// Interval of the change against another total.
+    fn interval(&self, i: usize, base: usize) -> Option<Interval> {
+        let [own, other] = self.pair(i, base)?;
         let relative = |a: f64, b: f64| (b != 0.0).then(|| a / b - 1.0);
-        let change = relative(own.pooled()?, other.pooled()?)?;
-        let drawn = own_drawn.iter().zip(&other_drawn).map(|(a, b)| relative((*a)?, (*b)?));
-        Some((change, stats::interval(drawn)))
+        stats::interval(own.iter().zip(&other).map(|(a, b)| relative((*a)?, (*b)?)))
     }
 
     /// Whether a total cannot be told from the best.
     fn is_near(&self, i: usize, best: usize) -> bool {
-        let Some([(_, own), (_, other)]) = self.pair(i, best) else { return false };
+        let Some([own, other]) = self.pair(i, best) else { return false };
         let sign = if self.metric.metric().better == Better::Higher { -1.0 } else { 1.0 };
         let losses = stats::differences(&own, &other).into_iter().map(|d| d.map(|d| sign * d));
         stats::interval(losses).is_some_and(|loss| loss.low <= 0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::results::tests::{cell, sample};
+
+    /// Eight sessions under a baseline, two that are alike within the noise, and a dear one.
+    fn results() -> ResultSet {
+        let costs = |i: u64| [("none", 1_000), ("a", 700 + (i % 3)), ("b", 701 + (i % 2)), ("dear", 900)];
+        let cells = (0..8).flat_map(|i| {
+            costs(i).map(|(policy, cost)| {
+                cell(&format!("s{i}"), policy, 9, 1_000, u128::from(cost) * 1_000_000_000)
+            })
+        });
+        ResultSet::new(crate::report::Recipe::default(), Vec::new(), cells.collect())
+    }
+
+    #[test]
+    fn what_is_within_the_noise_of_the_best_is_flat() {
+        let all = Trials::of_results(&results(), metrics::find("cost_usd").expect("known"));
+        let flat: Vec<&str> = all.trials.iter().filter(|t| t.is_flat).map(|t| t.label.as_str()).collect();
+        assert_eq!(flat, ["a", "b"]);
+        let order: Vec<&str> = all.ranked().iter().map(|i| all.trials[*i].label.as_str()).collect();
+        assert_eq!(order[2..], ["dear", "none"]);
+        let (change, interval) = all.trials[3].change.expect("against none");
+        assert!(
+            (change + 0.1).abs() < 1e-9 && interval.is_some_and(|i| i.contains(-0.1)),
+            "{change} {interval:?}"
+        );
+        assert_eq!(all.trials[0].change, None);
+    }
+
+    #[test]
+    fn few_sessions_have_no_interval_and_a_stopped_run_is_not_sound() {
+        let all = Trials::of_results(&sample(), metrics::find("cost_usd").expect("known"));
+        assert!(!all.trials[1].is_sound);
+        assert_eq!(all.trials[1].change.map(|(_, interval)| interval), Some(None));
     }
 }

@@ -42,7 +42,8 @@ fn chromium() -> PathBuf {
     if let Some(path) = std::env::var_os("CTXSIM_CHROMIUM") {
         return path.into();
     }
-    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    let folders: Vec<PathBuf> =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let mut places = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     places.find(|path| path.is_file()).expect("Chromium on the PATH, or named by CTXSIM_CHROMIUM")
@@ -149,6 +150,17 @@ impl Page {
         self.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": x, "y": y}));
     }
 
+    /// Drags over an element, from one share of its width and height to another.
+    pub fn drag(&mut self, selector: &str, from: (f64, f64), to: (f64, f64)) {
+        let (start, end) = (self.point(selector, from.0, from.1), self.point(selector, to.0, to.1));
+        let steps = [("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)];
+        for (kind, (x, y)) in steps {
+            let event =
+                json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", event);
+        }
+    }
+
     fn point(&mut self, selector: &str, across: f64, down: f64) -> (f64, f64) {
         let script = format!(
             "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{block: 'center', behavior: 'instant'}}); \
@@ -167,10 +179,19 @@ impl Page {
             "ArrowRight" => 39,
             _ => 0,
         };
-        let characters = if key == "Enter" { "\r" } else if code == 0 { key } else { "" };
+        let characters = if key == "Enter" {
+            "\r"
+        } else if code == 0 {
+            key
+        } else {
+            ""
+        };
         let down = json!({"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code, "text": characters});
         self.call("Input.dispatchKeyEvent", down);
-        self.call("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}));
+        self.call(
+            "Input.dispatchKeyEvent",
+            json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}),
+        );
     }
 
     /// The whole page as PNG.
@@ -185,8 +206,12 @@ impl Page {
             let params = &event["params"];
             match event["method"].as_str() {
                 Some("Runtime.exceptionThrown") => true,
-                Some("Runtime.consoleAPICalled") => ["error", "warning", "assert"].map(Value::from).contains(&params["type"]),
-                Some("Log.entryAdded") => ["error", "warning"].map(Value::from).contains(&params["entry"]["level"]),
+                Some("Runtime.consoleAPICalled") => {
+                    ["error", "warning", "assert"].map(Value::from).contains(&params["type"])
+                }
+                Some("Log.entryAdded") => {
+                    ["error", "warning"].map(Value::from).contains(&params["entry"]["level"])
+                }
                 Some("Network.requestWillBeSent") => !text(&params["request"]["url"]).starts_with("file:"),
                 _ => false,
             }

@@ -70,7 +70,8 @@ fn the_pointer_tells_of_the_request_below_it() {
     let last: u64 = rows.iter().map(|r| r["request"].parse().expect("a number")).max().expect("requests");
     for share in [0.0, 0.33, 0.8, 1.0] {
         // The picture has margins of 52 and 14 points.
-        let width = page.evaluate("document.getElementById('curve-picture').clientWidth").as_f64().expect("a width");
+        let width =
+            page.evaluate("document.getElementById('curve-picture').clientWidth").as_f64().expect("a width");
         page.hover("#curve-picture", (52.0 + share * (width - 66.0)) / width, 0.5);
         let number = page.texts("#curve-number").remove(0);
         let request = number.split(' ').next().expect("a number").to_owned();
@@ -120,6 +121,25 @@ fn detail_of(row: &crate::html_report::Row) -> String {
 
 #[test]
 #[ignore = "needs Chromium; .ci/run runs it"]
+fn a_drag_shows_a_part_of_the_session() {
+    let study = Study::run();
+    let mut page = open(&study);
+    let ends = "['min', 'max'].map((end) => Number(document.getElementById('curve-request')[end]))";
+    let whole = page.evaluate(ends);
+    page.drag("#curve-picture", (0.3, 0.5), (0.6, 0.5));
+    let part = page.evaluate(ends);
+    let bound = |ends: &Value, i: usize| ends[i].as_u64().expect("a number");
+    assert!(bound(&part, 0) > bound(&whole, 0) && bound(&part, 1) < bound(&whole, 1), "{part} of {whole}");
+    page.click("#curve-closer");
+    let closer = page.evaluate(ends);
+    assert!(bound(&closer, 1) - bound(&closer, 0) < bound(&part, 1) - bound(&part, 0), "{closer} of {part}");
+    page.click("#curve-whole");
+    assert_eq!(page.evaluate(ends), whole);
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs Chromium; .ci/run runs it"]
 fn a_session_opens_to_what_each_policy_made_of_it() {
     let study = Study::run();
     let mut page = open(&study);
@@ -128,14 +148,18 @@ fn a_session_opens_to_what_each_policy_made_of_it() {
     for (i, session) in rows.iter().enumerate() {
         let opener = format!("#session-table > tbody > tr:nth-child({}) .open", 2 * i + 1);
         page.click(&opener);
-        let detail = format!("#session-table > tbody > tr:nth-child({}) table tbody tr", 2 * i + 2);
-        let own: Vec<&Value> = cells.iter().filter(|c| text(&c["session"]).starts_with(session.trim_end_matches('…'))).collect();
+        let detail =
+            format!("#session-table > tbody > tr:nth-child({}) .scroll:nth-child(2) tbody tr", 2 * i + 2);
+        let own: Vec<&Value> =
+            cells.iter().filter(|c| text(&c["session"]).starts_with(session.trim_end_matches('…'))).collect();
         let names: Vec<String> = own.iter().map(|c| text(&c["policy"])).collect();
         assert_eq!(page.texts(&format!("{detail} > th")), names);
         let costs: Vec<String> = own.iter().map(|c| rounded_dollars(&c["cost_usd"].to_string())).collect();
         assert_eq!(page.texts(&format!("{detail} > td:nth-child(2)")), costs);
-        let prompts: Vec<String> =
-            own.iter().map(|c| crate::html_report::grouped(c["tokens"]["prompt"].as_u64().expect("tokens"))).collect();
+        let prompts: Vec<String> = own
+            .iter()
+            .map(|c| crate::html_report::grouped(c["tokens"]["prompt"].as_u64().expect("tokens")))
+            .collect();
         assert_eq!(page.texts(&format!("{detail} > td:nth-child(6)")), prompts);
     }
     page.click("#session-table .detail button");
@@ -156,7 +180,8 @@ fn everything_can_be_reached_with_keys() {
     let mut reached = Vec::new();
     for _ in 0..count {
         page.key("Tab");
-        let place = page.evaluate(&format!("{all}.indexOf(document.activeElement)")).as_i64().expect("a place");
+        let place =
+            page.evaluate(&format!("{all}.indexOf(document.activeElement)")).as_i64().expect("a place");
         reached.push(place);
         let ring = page.evaluate("getComputedStyle(document.activeElement).outlineStyle");
         assert_ne!(ring, json!("none"), "no ring around element {place}");
@@ -169,7 +194,9 @@ fn everything_can_be_reached_with_keys() {
     let order = page.evaluate("document.querySelector('#comparison thead th').getAttribute('aria-sort')");
     assert_eq!(order, json!("ascending"));
     page.evaluate("document.getElementById('curve-request').focus()");
-    let number = |page: &mut Page| page.evaluate("Number(document.getElementById('curve-request').value)").as_u64().expect("a number");
+    let number = |page: &mut Page| {
+        page.evaluate("Number(document.getElementById('curve-request').value)").as_u64().expect("a number")
+    };
     let before = number(&mut page);
     page.key("ArrowLeft");
     assert_eq!(number(&mut page), before - 1);
@@ -219,7 +246,10 @@ fn ten_thousand_requests_under_thirty_policies_are_painted_at_once() {
     let lines = page.evaluate("document.querySelectorAll('#curve-picture path[data-policy]').length");
     assert!(lines.as_u64().is_some_and(|n| n > 0), "{lines}");
     page.click("#curve-choice button");
-    assert_eq!(page.evaluate("document.querySelectorAll('#curve-picture path[data-policy]').length"), json!(30));
+    assert_eq!(
+        page.evaluate("document.querySelectorAll('#curve-picture path[data-policy]').length"),
+        json!(30)
+    );
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -227,13 +257,17 @@ fn ten_thousand_requests_under_thirty_policies_are_painted_at_once() {
 #[test]
 #[ignore = "needs Chromium; draws only"]
 fn screenshots() {
-    let (Some(folder), Some(file)) = (std::env::var_os("CTXSIM_SCREENSHOTS"), std::env::var_os("CTXSIM_PAGE")) else {
+    let (Some(folder), Some(file)) =
+        (std::env::var_os("CTXSIM_SCREENSHOTS"), std::env::var_os("CTXSIM_PAGE"))
+    else {
         return;
     };
     let (folder, file) = (Path::new(&folder), Path::new(&file));
-    for (name, scheme, width, opens) in
-        [("report", "light", 1280, true), ("report-dark", "dark", 1280, false), ("report-narrow", "light", 400, false)]
-    {
+    for (name, scheme, width, opens) in [
+        ("report", "light", 1280, true),
+        ("report-dark", "dark", 1280, false),
+        ("report-narrow", "light", 400, false),
+    ] {
         let mut page = Page::start(width, 900);
         page.prefer(scheme);
         page.open(file);
