@@ -41,6 +41,8 @@ pub struct Interpreter<'p> {
     stopped: Vec<bool>,
     /// Per rule that asks for it: the history before it acted, by the estimate.
     before: Vec<u64>,
+    /// Per rule that waits for it: the breaker of another was open when the sequence began.
+    was_broken: Vec<bool>,
 }
 
 impl<'p> Interpreter<'p> {
@@ -59,6 +61,7 @@ impl<'p> Interpreter<'p> {
             fired: vec![None; count],
             stopped: vec![false; count],
             before: vec![0; count],
+            was_broken: vec![false; count],
         }
     }
 
@@ -305,6 +308,12 @@ impl<'p> Policy<'p> for Interpreter<'p> {
     fn begin(&mut self, _occasion: &Occasion) {
         self.fired.fill(None);
         self.stopped.fill(false);
+        // What breaks a rule at this occasion counts from the next one on.
+        for (rule, spec) in self.strategy.rules.iter().enumerate() {
+            if let Some(other) = spec.if_broken {
+                self.was_broken[rule] = self.memos[other].is_broken(&self.strategy.rules[other].cadence);
+            }
+        }
     }
 
     fn at_hook(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Plan<'p>> {
@@ -312,7 +321,7 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         if !occasion.is_forced && !spec.at.has(occasion.hook) {
             return None;
         }
-        if spec.if_broken.is_some_and(|i| !self.memos[i].is_broken(&self.strategy.rules[i].cadence)) {
+        if spec.if_broken.is_some() && !self.was_broken[rule] {
             return None;
         }
         let mut firing = self.firing(rule, occasion, view);
@@ -364,7 +373,9 @@ impl<'p> Policy<'p> for Interpreter<'p> {
     fn resumed(&mut self, session: &Session) {
         let memos = std::mem::take(&mut self.memos);
         let (fired, stopped) = (std::mem::take(&mut self.fired), std::mem::take(&mut self.stopped));
-        *self = Interpreter { memos, fired, stopped, ..Interpreter::new(self.strategy, session) };
+        let (before, was_broken) = (std::mem::take(&mut self.before), std::mem::take(&mut self.was_broken));
+        let new = Interpreter::new(self.strategy, session);
+        *self = Interpreter { memos, fired, stopped, before, was_broken, ..new };
     }
 }
 

@@ -92,14 +92,10 @@ impl Reads {
         let results: Vec<u32> =
             self.blocks(view).filter(|b| kinds[*b as usize] == BlockKind::ToolResult).collect();
         let count = (results.len() as u64 * percent.min(100) / 100).max(u64::from(percent > 0));
-        let middle = results.len() / 2;
-        // To the left of the middle and to the right in turn.
-        let at =
-            |i: usize| if i.is_multiple_of(2) { middle.checked_sub(i / 2 + 1) } else { Some(middle + i / 2) };
-        let left_out = (0..usize::try_from(count).unwrap_or(usize::MAX)).map_while(|i| match at(i) {
-            Some(i) if i < results.len() => Some(results[i]),
-            _ => None,
-        });
+        let (left, right) = results.split_at(results.len() / 2);
+        // To the left of the middle and to the right in turn, as long as there are any on either side.
+        let pairs = (0..right.len()).flat_map(|i| [left.iter().rev().nth(i), right.get(i)]);
+        let left_out = pairs.flatten().take(usize::try_from(count).unwrap_or(usize::MAX)).copied();
         self.without.extend(left_out);
         self.without.sort_unstable();
     }

@@ -77,3 +77,10 @@ fn a_run_checks_against_what_the_recordings_hold() {
     let fine = run(dir.path(), ["simulate", "s.jsonl", "-p", "fine.toml"]);
     assert!(!stderr(&fine).contains("its limit"), "{}", stderr(&fine));
 }
+
+#[test]
+fn other_stubs_of_some_tools_are_named_too() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let said = stdout(&run(here, ["policies", "gemini-cli"]));
+    assert!(said.contains("of shell: cuts them: 10 lines from the start and 10 from the end stay"), "{said}");
+}

@@ -5,7 +5,7 @@ use ctxsim::generate::ConstantGrowth;
 use ctxsim::policy::{Policy, interpreter::Interpreter, plan::Plan};
 use ctxsim::provider::break_even::of_edit;
 use ctxsim::provider::price::{Price, Rates};
-use ctxsim::session::Session;
+use ctxsim::session::{BlockKind, Session};
 use ctxsim::usage::Usage;
 
 use super::{breaks, compactions, hit_rate, model, passes, run_with, simulate, strategy_on};
@@ -345,5 +345,59 @@ fn steps_of_twenty_break_a_twentieth_of_the_requests() {
         let (_, record) = simulate(&session, &keep_newest(5, quantum));
         // 400 results, of which 395 are old in the end; with 20, the boundary moves at 20, 40, …, 400.
         assert_eq!(breaks(&record).len(), expected, "{quantum}");
+    }
+}
+
+/// The same file read at turns 3 and 9 of twelve: equal calls with equal results.
+fn read_twice() -> Session {
+    let mut session = results_of_ten_thousand(12);
+    let blocks = &mut session.blocks;
+    for kind in [BlockKind::ToolUse, BlockKind::ToolResult] {
+        let of_kind: Vec<usize> = (0..blocks.len()).filter(|i| blocks.kind[*i] == kind).collect();
+        blocks.hash[of_kind[8]] = blocks.hash[of_kind[2]];
+    }
+    session
+}
+
+/// A rule about results that another one repeats.
+fn repeated(id: &str, which: &str) -> String {
+    format!(
+        r#"
+        [[rule]]
+        id = "{id}"
+        at = "request"
+        stub = {{ fixed = 0 }}
+        select = {{ tool_results = {{ {which} }} }}
+        "#
+    )
+}
+
+/// macanderson/stella#372: of two reads of one file, at turns 3 and 9, keeping the latest copy edits what was sent at
+/// turn 3; keeping the earliest replaces the later one before it is sent, and breaks nothing. With supersession besides,
+/// whichever of them runs first, exactly one full copy is left.
+#[test]
+fn of_two_copies_the_one_that_was_not_sent_yet_goes_for_free() {
+    let session = read_twice();
+    let (latest, record) = simulate(&session, &repeated("dedupe", "duplicates = \"earlier\""));
+    // Request 10 is the first with the result of the ninth call; the break is at the third.
+    assert_eq!((passes(&record), breaks(&record)), (vec![10], vec![10]));
+    let read = |record: &ctxsim::sim::FullRecorder| record.requests[9].usage.cache_read_tokens;
+    let before = |record: &ctxsim::sim::FullRecorder, request: usize| {
+        record.requests[request - 1].usage.prompt_tokens()
+    };
+    let (_, none) = simulate(&session, "");
+    // What had been sent before the third result came is still read.
+    assert_eq!(read(&record), before(&none, 3));
+    let (earliest, record) = simulate(&session, &repeated("dedupe", "duplicates = \"later\""));
+    assert_eq!((passes(&record), breaks(&record)), (vec![10], vec![]));
+    assert_eq!(read(&record), before(&none, 9));
+    assert_eq!(latest.elided_results, earliest.elided_results);
+    assert!(earliest.cost.total() < latest.cost.total());
+    for order in
+        [["duplicates = \"later\"", "superseded = true"], ["superseded = true", "duplicates = \"later\""]]
+    {
+        let rules = format!("{}{}", repeated("first", order[0]), repeated("second", order[1]));
+        let (both, _) = simulate(&session, &rules);
+        assert_eq!(both.elided_results, 1, "one of two copies goes, whichever: {order:?}");
     }
 }

@@ -289,3 +289,139 @@ cadence = { headroom = { requests = 20, floor = 0.3, ceiling = 0.8 } }
 "#,
     ),
 ];
+
+/// The same, of what summaries can do besides.
+pub const OF_SUMMARIES: &[(&str, &str)] = &[
+    (
+        "a summary that is there three requests later",
+        r#"[[rule]]
+id = "r"
+at = "request"
+when = [{ of = "messages", unit = "plain_estimate", over = 8000 }]
+select = { messages = { keep_recent = { turns = 2 }, snap = "assistant" } }
+summarize = { input = "messages", prompt_chars = 500, max_output_tokens = 500, model = "same", latency_steps = 3 }
+"#,
+    ),
+    (
+        "a summary that waits, and goes if an edit came between",
+        r#"[[rule]]
+id = "r"
+at = "response"
+when = [{ of = "messages", unit = "plain_estimate", over = 6000 }]
+select = { messages = { keep_recent = { turns = 2 }, snap = "assistant" } }
+summarize = { input = "messages", prompt_chars = 500, max_output_tokens = 500, model = "same", latency_steps = 2, place_over = 9000, discard_if_stale = true }
+[[rule]]
+id = "s"
+at = "request"
+select = { tool_results = { keep_recent = { results = 4 } } }
+stub = { fixed = 20 }
+view = "destructive"
+cadence = { min_interval = 7 }
+"#,
+    ),
+    (
+        "old results are cut with the summary",
+        r#"[[rule]]
+id = "r"
+at = "request"
+when = [{ of = "messages", unit = "plain_estimate", over = 9000 }]
+select = { messages = { keep_recent = { estimate = 5000 }, snap = "assistant" } }
+[rule.summarize]
+input = "messages"
+prompt_chars = 500
+max_output_tokens = 500
+model = "same"
+truncate_results = { beyond = 1500, head = 200, tail = 200, marker = { fixed = 40 } }
+"#,
+    ),
+    (
+        "a text for each old pair",
+        r#"[[rule]]
+id = "r"
+at = "request"
+view = "destructive"
+when = [{ of = "eligible", unit = "count", at_least = 6 }]
+select = { pairs = { keep_recent = { turns = 3 }, until = { count = 4 } } }
+[rule.summarize]
+per = "pair"
+prompt_chars = 300
+max_output_tokens = 60
+model = "same"
+output = { tokens = 30 }
+transcript = { user_label = 7, assistant_label = 4, calls_label = 4, call_fixed = 2, call_separator = 2, result_label = 6, result_error = 0, result_cap = 100000, result_note = 0 }
+[[rule]]
+id = "s"
+at = "request"
+when = [{ of = "messages", unit = "plain_estimate", over = 12000 }]
+select = { messages = { keep_first = 2, keep_recent = { estimate = 6000 }, snap = "message" } }
+drop = { marker_chars = 30 }
+"#,
+    ),
+    (
+        "the summarizer reads the newest part, and a turn again",
+        r#"[[rule]]
+id = "r"
+at = "request"
+when = [{ of = "messages", unit = "plain_estimate", over = 7000 }]
+select = { messages = { keep_recent = { turns = 2 }, snap = "assistant" } }
+[rule.summarize]
+prompt_chars = 300
+max_output_tokens = 400
+model = "same"
+input_last = 3000
+overlap_turns = 2
+accumulate = true
+cache_writes = false
+on_overflow = "middle_out"
+leave_out_percent = [50, 100]
+transcript = { user_label = 7, assistant_label = 4, calls_label = 4, call_fixed = 2, call_separator = 2, result_label = 6, result_error = 0, result_cap = 100000, result_note = 0 }
+"#,
+    ),
+    (
+        "a turn that is cut in two has two calls",
+        r#"[[rule]]
+id = "r"
+at = "request"
+when = [{ of = "messages", unit = "plain_estimate", over = 7000 }]
+select = { messages = { keep_recent = { turns = 2 }, snap = "assistant" } }
+[rule.summarize]
+prompt_chars = 300
+max_output_tokens = 400
+model = "same"
+split_turn = { prompt_chars = 200, max_output_tokens = 200, wrap_chars = 30 }
+transcript = { user_label = 7, assistant_label = 4, calls_label = 4, call_fixed = 2, call_separator = 2, result_label = 6, result_error = 0, result_cap = 100000, result_note = 0 }
+"#,
+    ),
+    (
+        "repeated calls, and what is measured as it is sent",
+        r#"[[rule]]
+id = "r"
+at = "request"
+select = { tool_results = { superseded = true } }
+stub = { fixed = 20 }
+[[rule]]
+id = "s"
+at = "request"
+when = [{ of = "messages", unit = "plain_estimate", state = "sent", over = 9000 }, { of = "tool_results", unit = "count", state = "original", over = 40 }]
+select = { tool_results = { keep_recent = { history_estimate = 3000 } } }
+stub = { fixed = 20 }
+"#,
+    ),
+    (
+        "the last user message stays where all else leaves",
+        r#"[[rule]]
+id = "r"
+at = "request"
+when = [{ of = "messages", unit = "plain_estimate", over = 9000 }]
+select = { messages = { keep_recent = { messages = 4 }, snap = "assistant", keep_last_user = true } }
+drop = { marker_chars = 30 }
+stop_if_saved = 0.9
+[[rule]]
+id = "s"
+at = "request"
+follows = "r"
+select = { tool_results = { keep_recent = { results = 1 } } }
+stub = { fixed = 20 }
+"#,
+    ),
+];

@@ -4,8 +4,8 @@
 use ctxsim::policy::interpreter::{Interpreter, fires};
 use ctxsim::policy::laws::{Facts, StubLaw};
 use ctxsim::policy::plan::{Plan, StubPlan, StubTokens};
-use ctxsim::policy::strategy::{Action, Rule, StubSize, SummarizeRule, SummaryInput};
 use ctxsim::policy::reads::Reads;
+use ctxsim::policy::strategy::{Action, Rule, StubSize, SummarizeRule, SummaryInput};
 use ctxsim::policy::summarize::transcript;
 use ctxsim::policy::view::{SummaryMessage, View};
 use ctxsim::policy::{ParamValue, Policy, PolicyConfig, PolicySpec, Strategy};
@@ -384,8 +384,7 @@ fn compaction_serialize(case: &Client<'_>) -> Value {
         panic!("no transcript");
     };
     let view = context.view();
-    let reads =
-        Reads { summary: true, from: view.live_from, to: conversation.blocks(), ..Reads::default() };
+    let reads = Reads { summary: true, from: view.live_from, to: conversation.blocks(), ..Reads::default() };
     json!({"chars": transcript(law, view, &reads).utf16})
 }
 
