@@ -1,5 +1,5 @@
 //! Why prompt tokens were not read from the cache: one list, used by the provider, the recorder,
-//! the metrics and every report.
+//! the metrics, the audit, the comparison with recorded usage and every report.
 
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,11 @@ impl Cause {
         self as usize
     }
 }
+
+/// The one name of a difference that is no miss: a read above what was left, because a request that the
+/// recording does not hold extended the entry. It stands beside the names of causes where recorded usage is
+/// compared with what was predicted.
+pub const SIDE_REQUEST: &str = "side_request";
 
 /// Number of causes.
 pub const CAUSE_COUNT: usize = Cause::ALL.len();

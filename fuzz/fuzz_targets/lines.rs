@@ -51,6 +51,11 @@ pub const MAKERS: &[(&str, Maker)] = &[
     ("pi", pi),
     ("gemini-cli", gemini_cli),
     ("claude-trace", claude_trace),
+    ("arcturn", arcturn),
+    ("copilot-cli", copilot_cli),
+    ("goose", goose),
+    ("otel", otel),
+    ("request-log", request_log),
 ];
 
 /// Most sessions are longer; these are enough to meet each other.
@@ -178,6 +183,132 @@ fn claude_trace(draw: &mut Draw<'_>) -> (String, String) {
             history.remove(0);
         }
         history.push(json!({"role": "assistant", "content": answer}));
+    }
+    let mixed = doubled(&lines, draw);
+    (text_of(&lines), text_of(&mixed))
+}
+
+/// Entries of a tree in another dress, any of them twice.
+fn arcturn(draw: &mut Draw<'_>) -> (String, String) {
+    let mut lines =
+        vec![json!({"version": 1, "sessionId": "s", "cwd": "w", "createdAt": 1_790_000_000_000_u64})];
+    let mut parent = Value::Null;
+    for id in 0..1 + draw.below(MOST_RESPONSES) {
+        let entry = |name: String, parent: Value, message: Value| json!({"kind": "message", "id": name, "parentId": parent, "message": message});
+        let prompt = json!({"role": "user", "content": [{"type": "text", "text": draw.text()}]});
+        let answer = json!({
+            "role": "assistant", "model": "m", "stopReason": "toolCalls",
+            "content": [{"type": "toolCall", "id": format!("c{id}"), "name": "bash", "arguments": {"command": draw.text()}}],
+            "usage": {"inputTokens": draw.byte(), "outputTokens": 1, "cacheReadTokens": draw.byte(), "cacheWriteTokens": 2},
+        });
+        let result = json!({"role": "toolResult", "toolCallId": format!("c{id}"), "toolName": "bash",
+            "content": [{"type": "text", "text": draw.text()}]});
+        lines.push(entry(format!("u{id}"), parent, prompt));
+        lines.push(entry(format!("a{id}"), json!(format!("u{id}")), answer));
+        lines.push(entry(format!("r{id}"), json!(format!("a{id}")), result));
+        parent = json!(format!("r{id}"));
+    }
+    let mixed = doubled(&lines, draw);
+    (text_of(&lines), text_of(&mixed))
+}
+
+/// Events with ids, any of them twice; an answer may be spread over several of one call to the API.
+fn copilot_cli(draw: &mut Draw<'_>) -> (String, String) {
+    let event = |name: String, kind: &str, data: Value| json!({"type": kind, "id": name, "data": data});
+    let mut lines = vec![event(
+        "h".to_owned(),
+        "session.start",
+        json!({"sessionId": "s", "version": 1, "producer": "copilot-agent"}),
+    )];
+    for id in 0..1 + draw.below(MOST_RESPONSES) {
+        lines.push(event(format!("u{id}"), "user.message", json!({"content": draw.text()})));
+        let call =
+            json!({"toolCallId": format!("c{id}"), "name": "bash", "arguments": {"command": draw.text()}});
+        let answer = json!({"messageId": format!("m{id}"), "apiCallId": format!("q{id}"), "model": "m", "content": draw.text(),
+            "toolRequests": [call], "outputTokens": draw.byte()});
+        lines.push(event(format!("a{id}"), "assistant.message", answer));
+        let result =
+            json!({"toolCallId": format!("c{id}"), "success": true, "result": {"content": draw.text()}});
+        lines.push(event(format!("r{id}"), "tool.execution_complete", result));
+    }
+    let mixed = doubled(&lines, draw);
+    (text_of(&lines), text_of(&mixed))
+}
+
+/// Messages with ids or without, any of them twice.
+fn goose(draw: &mut Draw<'_>) -> (String, String) {
+    let mut lines = vec![json!({"working_dir": "w", "description": "d"})];
+    for id in 0..1 + u64::from(draw.below(MOST_RESPONSES)) {
+        let mut message = |role: &str, at: u64, content: Value| {
+            let mut line =
+                json!({"role": role, "created": 1_790_000_000 + 10 * id + at, "content": [content]});
+            if draw.chance() {
+                line["id"] = json!(format!("m{id}-{at}"));
+            }
+            line
+        };
+        let call = json!({"status": "success", "value": {"name": "shell", "arguments": {"command": id}}});
+        let result = json!({"status": "success", "value": [{"type": "text", "text": "done"}]});
+        lines.push(message("user", 0, json!({"type": "text", "text": "go on"})));
+        lines.push(message(
+            "assistant",
+            1,
+            json!({"type": "toolRequest", "id": format!("t{id}"), "toolCall": call}),
+        ));
+        lines.push(message(
+            "user",
+            2,
+            json!({"type": "toolResponse", "id": format!("t{id}"), "toolResult": result}),
+        ));
+    }
+    let mixed = doubled(&lines, draw);
+    (text_of(&lines), text_of(&mixed))
+}
+
+/// Spans of an export, in any order and any of them twice.
+fn otel(draw: &mut Draw<'_>) -> (String, String) {
+    let (mut lines, mut sent) = (Vec::new(), Vec::new());
+    for id in 0..1 + u64::from(draw.below(MOST_RESPONSES)) {
+        let message =
+            |role: &str, text: String| json!({"role": role, "parts": [{"type": "text", "content": text}]});
+        sent.push(message("user", draw.text()));
+        let answer = message("assistant", draw.text());
+        let text = |key: &str, text: String| json!({"key": key, "value": {"stringValue": text}});
+        let count = |key: &str, count: u8| json!({"key": key, "value": {"intValue": count.to_string()}});
+        lines.push(json!({"resourceSpans": [{"scopeSpans": [{"spans": [{
+            "traceId": "t", "spanId": format!("s{id}"), "name": "chat",
+            "startTimeUnixNano": format!("{}", 1_772_359_200_000_000_000 + id * 1_000_000_000),
+            "attributes": [
+                text("gen_ai.request.model", "m".to_owned()),
+                text("gen_ai.conversation.id", "c".to_owned()),
+                text("gen_ai.input.messages", Value::from(sent.clone()).to_string()),
+                text("gen_ai.output.messages", json!([answer]).to_string()),
+                count("gen_ai.usage.input_tokens", draw.byte()),
+                count("gen_ai.usage.output_tokens", draw.byte()),
+            ],
+        }]}]}]}));
+        sent.push(answer);
+    }
+    let mut mixed = doubled(&lines, draw);
+    draw.shuffle(&mut mixed);
+    (text_of(&lines), text_of(&mixed))
+}
+
+/// Pairs of bodies, any of them twice.
+fn request_log(draw: &mut Draw<'_>) -> (String, String) {
+    let (mut lines, mut history) = (Vec::new(), Vec::new());
+    for id in 0..1 + draw.below(MOST_RESPONSES) {
+        history.push(json!({"role": "user", "content": draw.text()}));
+        let call = json!({"id": format!("c{id}"), "type": "function", "function": {"name": "shell", "arguments": "{}"}});
+        let answer = json!({"role": "assistant", "content": draw.text(), "tool_calls": [call]});
+        lines.push(json!({
+            "request": {"model": "m", "messages": history},
+            "response": {"id": format!("g{id}"), "object": "chat.completion", "model": "m",
+                "choices": [{"index": 0, "message": answer}],
+                "usage": {"prompt_tokens": draw.byte(), "completion_tokens": draw.byte()}},
+        }));
+        history.push(answer);
+        history.push(json!({"role": "tool", "tool_call_id": format!("c{id}"), "content": draw.text()}));
     }
     let mixed = doubled(&lines, draw);
     (text_of(&lines), text_of(&mixed))

@@ -17,21 +17,28 @@ pub mod judge;
 mod of_session;
 pub mod report;
 pub mod signs;
+mod why;
 
 pub use account::Account;
 pub use detect::{DETECTORS, Detector};
-pub use judge::{Known, judge};
+pub use judge::{Known, Series, judge, series};
 pub use report::{Audit, Break, Finding, Miss, SessionAudit};
 pub use signs::Signs;
+pub use why::Judgement;
 
 use crate::provider::model::Models;
 use crate::provider::price::Date;
 
 /// Audits one session.
 pub fn audit(account: &Account, models: &Models, price_date: Option<Date>) -> SessionAudit {
+    report::session(&judge(account, known(account, models, price_date)))
+}
+
+/// What is known of each of a session's models.
+pub fn known<'m>(account: &Account, models: &'m Models, price_date: Option<Date>) -> Vec<Known<'m>> {
     let known = account.models.iter().map(|id| {
         let spec = models.get(id).ok();
         Known { spec, price: spec.and_then(|spec| spec.price(price_date)) }
     });
-    report::session(&judge(account, known.collect()))
+    known.collect()
 }

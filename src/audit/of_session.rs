@@ -85,6 +85,7 @@ fn note(kind: &EventKind, index: u32, session: &Session, request: &mut Request, 
         EventKind::ParametersChanged { .. } => Signs::PARAMETERS,
         EventKind::Resumed => Signs::RESUMED,
         EventKind::RecordedCompaction { .. }
+        | EventKind::ManualCompaction
         | EventKind::BlocksDropped { reason: DropReason::Compaction, .. } => Signs::COMPACTION,
         EventKind::BlocksDropped { reason: DropReason::Clear, .. } => Signs::CLEARED,
         EventKind::BlocksDropped { reason: DropReason::Rewind, .. } => Signs::REWOUND,
@@ -95,9 +96,9 @@ fn note(kind: &EventKind, index: u32, session: &Session, request: &mut Request, 
             }
             Signs::RESULTS_CLEARED
         }
-        EventKind::ModelChanged { .. }
-        | EventKind::ManualCompaction
-        | EventKind::BlocksDropped { reason: DropReason::Unexplained, .. } => return,
+        EventKind::ModelChanged { .. } | EventKind::BlocksDropped { reason: DropReason::Unexplained, .. } => {
+            return;
+        }
     };
     request.signs.set(sign, true);
 }

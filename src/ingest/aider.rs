@@ -67,15 +67,7 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
         }
     }
     reader.end_chat();
-    let mut transcripts = Vec::new();
-    for chat in reader.chats {
-        transcripts.extend(chat.finish(NAME, Vec::new(), label)?);
-    }
-    match transcripts.first_mut() {
-        Some(first) => first.notices = notices,
-        None => return Conversation::default().finish(NAME, notices, label),
-    }
-    Ok(transcripts)
+    Conversation::finish_all(reader.chats, NAME, notices, label)
 }
 
 #[derive(Default)]

@@ -21,10 +21,10 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::conversation::{At, Conversation};
+use super::inclusive::{self, Names};
 use super::value::{self, Counts, flag, items, text, time_ms};
 use super::{document, money};
 use crate::transcript::{Content, EventKind, Notice, ToolText, Transcript};
-use crate::usage::Usage;
 use crate::{Error, Result};
 
 /// Name of the format.
@@ -157,7 +157,8 @@ impl Reader {
             return;
         }
         let mut counts = Counts::default();
-        let usage = self.usage(&metrics, &mut counts);
+        let names = Names { includes_written: !self.leaves_out_written, ..inclusive::ATIF };
+        let usage = inclusive::usage(&names, &metrics, &mut counts);
         if counts.is_bad() {
             notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });
         }
@@ -193,21 +194,6 @@ impl Reader {
             // What answers no call is a note of the client.
             let injected = !matches!(result, Content::ToolResult { .. });
             self.conversation.input(at, vec![result], injected);
-        }
-    }
-
-    fn usage(&self, metrics: &Value, counts: &mut Counts) -> Usage {
-        let extra = metrics.get("extra").unwrap_or(&Value::Null);
-        let prompt = counts.field(metrics, "prompt_tokens");
-        let read = counts.field(metrics, "cached_tokens");
-        let written = counts.field(extra, "cache_creation_input_tokens");
-        let inside = if self.leaves_out_written { read } else { read + written };
-        Usage {
-            uncached_tokens: counts.without(prompt, inside),
-            cache_read_tokens: read,
-            cache_write_5m_tokens: written,
-            cache_write_1h_tokens: 0,
-            output_tokens: counts.field(metrics, "completion_tokens"),
         }
     }
 }

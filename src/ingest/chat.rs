@@ -1,26 +1,9 @@
-//! Messages and usage in the dialect of OpenAI's chat completions, which many agents write down.
+//! Messages in the dialect of OpenAI's chat completions, which many agents write down.
 
 use serde_json::Value;
 
-use super::value::{self, Counts, items, text};
+use super::value::{self, items, text};
 use crate::transcript::Content;
-use crate::usage::Usage;
-
-/// Usage of one completion: the prompt count includes what was read from the cache or written to it, the
-/// completion count the reasoning.
-pub fn usage(usage: &Value, counts: &mut Counts) -> Usage {
-    let details = usage.get("prompt_tokens_details").unwrap_or(&Value::Null);
-    let prompt = counts.field(usage, "prompt_tokens");
-    let read = counts.field(details, "cached_tokens").max(counts.field(usage, "cache_read_input_tokens"));
-    let written = counts.field(usage, "cache_creation_input_tokens");
-    Usage {
-        uncached_tokens: counts.without(prompt, read + written),
-        cache_read_tokens: read,
-        cache_write_5m_tokens: written,
-        cache_write_1h_tokens: 0,
-        output_tokens: counts.field(usage, "completion_tokens"),
-    }
-}
 
 /// The calls of an assistant message.
 pub fn calls(message: &Value) -> impl Iterator<Item = Content> {

@@ -21,9 +21,8 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::value::{self, Counts, chars, flag, items, text};
-use super::{conversation, json_lines};
+use super::{conversation, inclusive, json_lines};
 use crate::transcript::{Content, EventKind, Notice, Transcript};
-use crate::usage::Usage;
 use crate::{Error, Result};
 use conversation::{At, Conversation};
 
@@ -187,7 +186,7 @@ impl Reader {
         }
         self.stage = Stage::Closed;
         let mut counts = Counts::default();
-        let usage = usage(last, &mut counts);
+        let usage = inclusive::usage(&inclusive::CODEX, last, &mut counts);
         // Without totals that can be, nobody knows whether this is the count of a new request.
         counts.reject_unless(TOTALS.iter().all(|name| value::is_total(totals.get(name))));
         if counts.is_bad() {
@@ -233,19 +232,6 @@ impl Reader {
         self.stage = Stage::Closed;
         let keep_responses = u32::try_from(responses).unwrap_or(u32::MAX);
         self.conversation.event(at, EventKind::Rewound { keep_responses });
-    }
-}
-
-fn usage(last: &Value, counts: &mut Counts) -> Usage {
-    let input = counts.field(last, "input_tokens");
-    let read = counts.field(last, "cached_input_tokens");
-    let written = counts.field(last, "cache_write_input_tokens");
-    Usage {
-        uncached_tokens: counts.without(input, read + written),
-        cache_read_tokens: read,
-        cache_write_5m_tokens: written,
-        cache_write_1h_tokens: 0,
-        output_tokens: counts.field(last, "output_tokens"),
     }
 }
 

@@ -75,6 +75,29 @@ impl Conversation {
         }
     }
 
+    /// The finished transcripts of those that hold a response, of a file with several; the first one carries what
+    /// could not be used.
+    ///
+    /// # Errors
+    ///
+    /// If none holds one.
+    pub fn finish_all(
+        all: impl IntoIterator<Item = Conversation>,
+        format: &'static str,
+        notices: Vec<Notice>,
+        label: &Path,
+    ) -> Result<Vec<Transcript>> {
+        let mut transcripts = Vec::new();
+        for conversation in all.into_iter().filter(|conversation| conversation.responses > 0) {
+            transcripts.extend(conversation.finish(format, Vec::new(), label)?);
+        }
+        match transcripts.first_mut() {
+            Some(first) => first.notices = notices,
+            None => return Conversation::default().finish(format, notices, label),
+        }
+        Ok(transcripts)
+    }
+
     /// The finished transcript of `format`.
     ///
     /// # Errors

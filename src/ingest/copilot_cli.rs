@@ -18,10 +18,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::conversation::{At, Conversation};
-use super::json_lines;
 use super::value::{self, Counts, chars, items, text, time_ms};
+use super::{inclusive, json_lines};
 use crate::transcript::{Content, EventKind, Notice, ResultPart, Transcript};
-use crate::usage::Usage;
 use crate::{Error, Result};
 
 /// Name of the format.
@@ -170,7 +169,7 @@ impl Reader {
         }
         let used = data.get("compactionTokensUsed").unwrap_or(&Value::Null);
         let mut counts = Counts::default();
-        let usage = usage(used, &mut counts);
+        let usage = inclusive::usage(&inclusive::COPILOT, used, &mut counts);
         if counts.is_bad() {
             notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });
         }
@@ -196,19 +195,6 @@ impl Reader {
         let Some(kept) = self.responses_before.get(event).copied() else { return };
         let keep_responses = u32::try_from(kept).unwrap_or(u32::MAX);
         self.main.event(at, EventKind::Rewound { keep_responses });
-    }
-}
-
-/// Input counts include what was read from the cache or written to it.
-fn usage(used: &Value, counts: &mut Counts) -> Usage {
-    let input = counts.field(used, "inputTokens");
-    let (read, written) = (counts.field(used, "cacheReadTokens"), counts.field(used, "cacheWriteTokens"));
-    Usage {
-        uncached_tokens: counts.without(input, read + written),
-        cache_read_tokens: read,
-        cache_write_5m_tokens: written,
-        cache_write_1h_tokens: 0,
-        output_tokens: counts.field(used, "outputTokens"),
     }
 }
 

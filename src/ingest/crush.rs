@@ -9,7 +9,6 @@
 //! definitions and the model's reasoning about titles are not recorded. Summaries and images were not checked
 //! against a recording; each summary counts as automatic.
 
-use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -17,9 +16,9 @@ use serde_json::{Map, Value};
 
 use super::conversation::{At, Conversation};
 use super::image;
-use super::sqlite::{self, Database, Row};
+use super::sqlite::{self, Database, Row, column};
 use super::value::{self, chars, flag, text};
-use crate::transcript::{Content, EventKind, Notice, ResultPart, Transcript};
+use crate::transcript::{Content, EventKind, ResultPart, Transcript};
 use crate::{Error, Result};
 
 /// Name of the format.
@@ -41,31 +40,15 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
         Database::read(source, label).map_err(|source| Error::Io { path: label.to_owned(), source })?;
     let sessions = database.rows("sessions");
     let mut messages = database.rows("messages");
-    let notices: Vec<Notice> =
-        database.damage.iter().map(|reason| Notice { line: 0, reason: reason.clone() }).collect();
+    let notices = database.notices();
     // Rows stand in the order of writing, which settles the order within a second.
     messages.sort_by_key(|row| whole(row, "created_at"));
-    let mut by_session: BTreeMap<String, Vec<Row>> = BTreeMap::new();
-    for message in messages {
-        by_session.entry(column(&message, "session_id").to_owned()).or_default().push(message);
-    }
-    let mut transcripts = Vec::new();
-    for session in &sessions {
+    let mut by_session = sqlite::grouped(messages, "session_id");
+    let conversations = sessions.iter().map(|session| {
         let messages = by_session.remove(column(session, "id")).unwrap_or_default();
-        let conversation = read_session(session, &messages);
-        if conversation.responses() > 0 {
-            transcripts.extend(conversation.finish(NAME, Vec::new(), label)?);
-        }
-    }
-    match transcripts.first_mut() {
-        Some(first) => first.notices = notices,
-        None => return Conversation::default().finish(NAME, notices, label),
-    }
-    Ok(transcripts)
-}
-
-fn column<'r>(row: &'r Row, name: &str) -> &'r str {
-    row.get(name).and_then(Value::as_str).unwrap_or_default()
+        read_session(session, &messages)
+    });
+    Conversation::finish_all(conversations, NAME, notices, label)
 }
 
 fn whole(row: &Row, name: &str) -> i64 {

@@ -18,10 +18,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::conversation::{At, Conversation};
-use super::document;
 use super::value::{self, Counts, items, text, time_ms};
+use super::{document, inclusive};
 use crate::transcript::{Content, EventKind, Notice, ResultPart, Transcript};
-use crate::usage::Usage;
 use crate::{Error, Result};
 
 /// Name of the format.
@@ -139,7 +138,8 @@ impl Reader {
 
     fn response(&mut self, at: At, message: &Value, notices: &mut Vec<Notice>) {
         let mut counts = Counts::default();
-        let usage = usage(message.get("tokens").unwrap_or(&Value::Null), &mut counts);
+        let tokens = message.get("tokens").unwrap_or(&Value::Null);
+        let usage = inclusive::usage(&inclusive::GEMINI, tokens, &mut counts);
         if counts.is_bad() {
             notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });
         }
@@ -201,18 +201,6 @@ impl Reader {
             self.conversation.event(at, EventKind::Rewound { keep_responses });
             self.is_behind_response = false;
         }
-    }
-}
-
-fn usage(tokens: &Value, counts: &mut Counts) -> Usage {
-    let input = counts.field(tokens, "input") + counts.field(tokens, "tool");
-    let read = counts.field(tokens, "cached");
-    Usage {
-        uncached_tokens: counts.without(input, read),
-        cache_read_tokens: read,
-        cache_write_5m_tokens: 0,
-        cache_write_1h_tokens: 0,
-        output_tokens: counts.field(tokens, "output") + counts.field(tokens, "thoughts"),
     }
 }
 

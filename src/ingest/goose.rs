@@ -10,7 +10,7 @@
 //! a whole, so requests are without; the model is not recorded in JSONL. System prompt and, but for the
 //! names, tool definitions are missing. Each compaction counts as automatic.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -19,9 +19,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::conversation::{At, Conversation};
 use super::json_lines;
-use super::sqlite::{self, Database, Row};
+use super::sqlite::{self, Database, Row, column};
 use super::value::{self, chars, items, text};
-use crate::transcript::{Content, EventKind, Notice, Transcript};
+use crate::transcript::{Content, EventKind, Transcript};
 use crate::{Error, Result};
 
 /// Name of the format.
@@ -64,40 +64,29 @@ fn read_database(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcrip
     let mut database =
         Database::read(source, label).map_err(|source| Error::Io { path: label.to_owned(), source })?;
     let sessions = database.rows("sessions");
-    let mut by_session: BTreeMap<String, Vec<Row>> = BTreeMap::new();
-    for message in database.rows("messages") {
-        by_session.entry(column(&message, "session_id").to_owned()).or_default().push(message);
-    }
-    let notices: Vec<Notice> =
-        database.damage.iter().map(|reason| Notice { line: 0, reason: reason.clone() }).collect();
-    let mut transcripts = Vec::new();
-    for session in &sessions {
-        let mut reader = Reader::default();
-        let config: Value = serde_json::from_str(column(session, "model_config_json")).unwrap_or_default();
-        text(&config, "model_name").clone_into(&mut reader.model);
-        column(session, "id").clone_into(&mut reader.conversation.transcript.session_id);
-        for row in by_session.remove(column(session, "id")).unwrap_or_default() {
-            let number = row.get("rowid").and_then(Value::as_u64).unwrap_or(0);
-            let at = At { line: number, ms: value::seconds_or_ms(row.get("created_timestamp")) };
-            let parsed = |name: &str| serde_json::from_str::<Value>(column(&row, name)).unwrap_or_default();
-            let metadata = parsed("metadata_json");
-            let mut message = Value::Object(row.clone());
-            message["content"] = parsed("content_json");
-            reader.message(at, column(&row, "message_id"), &message, &metadata);
-        }
-        if reader.conversation.responses() > 0 {
-            transcripts.extend(reader.conversation.finish(NAME, Vec::new(), label)?);
-        }
-    }
-    match transcripts.first_mut() {
-        Some(first) => first.notices = notices,
-        None => return Conversation::default().finish(NAME, notices, label),
-    }
-    Ok(transcripts)
+    let mut by_session = sqlite::grouped(database.rows("messages"), "session_id");
+    let notices = database.notices();
+    let conversations = sessions
+        .iter()
+        .map(|session| read_session(session, &by_session.remove(column(session, "id")).unwrap_or_default()));
+    Conversation::finish_all(conversations, NAME, notices, label)
 }
 
-fn column<'r>(row: &'r Row, name: &str) -> &'r str {
-    row.get(name).and_then(Value::as_str).unwrap_or_default()
+fn read_session(session: &Row, messages: &[Row]) -> Conversation {
+    let mut reader = Reader::default();
+    let config: Value = serde_json::from_str(column(session, "model_config_json")).unwrap_or_default();
+    text(&config, "model_name").clone_into(&mut reader.model);
+    column(session, "id").clone_into(&mut reader.conversation.transcript.session_id);
+    for row in messages {
+        let number = row.get("rowid").and_then(Value::as_u64).unwrap_or(0);
+        let at = At { line: number, ms: value::seconds_or_ms(row.get("created_timestamp")) };
+        let parsed = |name: &str| serde_json::from_str::<Value>(column(row, name)).unwrap_or_default();
+        let metadata = parsed("metadata_json");
+        let mut message = Value::Object(row.clone());
+        message["content"] = parsed("content_json");
+        reader.message(at, column(row, "message_id"), &message, &metadata);
+    }
+    reader.conversation
 }
 
 #[derive(Default)]

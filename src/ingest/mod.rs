@@ -21,6 +21,7 @@ pub mod goose;
 pub mod hash_trace;
 pub mod http;
 mod image;
+mod inclusive;
 pub mod input;
 pub mod inspect;
 mod json_lines;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::conversation::{At, Conversation};
 use super::value::{self, Counts, flag, items, text};
-use super::{chat, document, money};
+use super::{chat, document, inclusive, money};
 use crate::transcript::{Content, Notice, Transcript};
 use crate::{Error, Result};
 
@@ -145,7 +145,8 @@ impl Reader {
     fn response(&mut self, at: At, message: &Value, notices: &mut Vec<Notice>) {
         let response = message.pointer("/extra/response").unwrap_or(&Value::Null);
         let mut counts = Counts::default();
-        let usage = chat::usage(response.get("usage").unwrap_or(&Value::Null), &mut counts);
+        let usage =
+            inclusive::usage(&inclusive::CHAT, response.get("usage").unwrap_or(&Value::Null), &mut counts);
         if counts.is_bad() {
             notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });
         }

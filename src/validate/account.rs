@@ -1,8 +1,7 @@
 //! What a recording was billed, request by request, and what it tells of each.
 
-use std::ops::Range;
-
-use crate::session::{BlockKind, DropReason, EventKind, Facts, Marks, Session, Step};
+use crate::audit::{Account, Signs};
+use crate::session::{Facts, Marks, Session, Step};
 use crate::usage::Usage;
 
 /// Short life of a cache entry, in milliseconds (docs/sources.md A4).
@@ -11,29 +10,6 @@ pub(super) const SHORT_LIFE_MS: i64 = 5 * 60 * 1_000;
 const LONG_LIFE_MS: i64 = 60 * 60 * 1_000;
 /// UTF-16 units per output token above which a count cannot be that of all that was said.
 const UNITS_PER_TOKEN_MAX: u64 = 5;
-
-/// What happens between two requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Happening {
-    /// The agent compacted.
-    Compacted,
-    /// The agent cleared old results in place.
-    ResultsCleared,
-    /// The user cleared the history or went back.
-    Rewound,
-    /// Another process took the session up.
-    Resumed,
-    /// Another model.
-    ModelChanged,
-    /// Other tools.
-    ToolsChanged,
-    /// Another system prompt.
-    SystemChanged,
-    /// Other request parameters.
-    ParametersChanged,
-    /// An image came in.
-    ImageAdded,
-}
 
 /// Who opened the turn that a request begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +35,8 @@ pub(super) struct Request<'s> {
     pub facts: Facts,
     /// Who opened the turn, if one begins.
     pub turn: Option<Turn>,
-    /// What lies between it and the request before.
-    pub happened: Vec<Happening>,
+    /// What the recording shows since the request before.
+    pub signs: Signs,
     /// Its output tokens count all that was said.
     pub output_is_whole: bool,
 }
@@ -79,37 +55,25 @@ impl Request<'_> {
             _ => Some(LONG_LIFE_MS),
         }
     }
-
-    /// Whether `what` lies between it and the request before.
-    pub fn has(&self, what: Happening) -> bool {
-        self.happened.contains(&what)
-    }
 }
 
-/// Requests with a prompt, in order. What is told of a request without usage is told of the next one with it.
-pub(super) fn requests(session: &Session) -> Vec<Request<'_>> {
+/// Requests with a prompt, in order: the rows of [`crate::audit::series`] of the same `account`. What is told of
+/// a request without usage is told of the next one with it.
+pub(super) fn requests<'s>(session: &'s Session, account: &'s Account) -> Vec<Request<'s>> {
     let mut found: Vec<Request<'_>> = Vec::new();
-    let mut events = session.events.iter().peekable();
-    let mut model = session.model.as_str();
     let mut pending = Pending::default();
-    for (number, step) in (1_u32..).zip(&session.steps) {
-        while let Some(event) = events.next_if(|event| event.before_step < number) {
-            if let EventKind::ModelChanged { model: changed } = &event.kind {
-                model = changed;
-            }
-            pending.happened.extend(happening(&event.kind));
-        }
-        pending.step(session, step);
+    for ((number, step), recorded) in (1_u32..).zip(&session.steps).zip(&account.requests) {
+        pending.step(step, recorded.signs);
         let Some(usage) = step.recorded.filter(|usage| usage.prompt_tokens() > 0) else { continue };
-        let Pending { happened, facts, turn } = std::mem::take(&mut pending);
+        let Pending { signs, facts, turn } = std::mem::take(&mut pending);
         found.push(Request {
             number,
             usage,
             start_ms: step.start_ms,
-            model,
+            model: account.models.get(recorded.model as usize).map_or("", String::as_str),
             facts,
             turn,
-            happened,
+            signs,
             output_is_whole: output_is_whole(session, step, &usage),
         });
     }
@@ -118,13 +82,14 @@ pub(super) fn requests(session: &Session) -> Vec<Request<'_>> {
 
 #[derive(Default)]
 struct Pending {
-    happened: Vec<Happening>,
+    signs: Signs,
     facts: Facts,
     turn: Option<Turn>,
 }
 
 impl Pending {
-    fn step(&mut self, session: &Session, step: &Step) {
+    fn step(&mut self, step: &Step, signs: Signs) {
+        self.signs = self.signs.with(signs);
         self.facts = Facts {
             marks: self.facts.marks.with(step.facts.marks),
             loaded_tools: self.facts.loaded_tools.saturating_add(step.facts.loaded_tools),
@@ -135,32 +100,7 @@ impl Pending {
         } else if step.human_turn {
             self.turn = self.turn.or(Some(Turn::Typed));
         }
-        if has_image(session, step.input.clone()) {
-            self.happened.push(Happening::ImageAdded);
-        }
     }
-}
-
-fn happening(kind: &EventKind) -> Option<Happening> {
-    Some(match kind {
-        EventKind::RecordedCompaction { .. } | EventKind::ManualCompaction => Happening::Compacted,
-        EventKind::RecordedClearing { .. } => Happening::ResultsCleared,
-        EventKind::BlocksDropped { reason: DropReason::Clear | DropReason::Rewind, .. } => Happening::Rewound,
-        EventKind::Resumed => Happening::Resumed,
-        EventKind::ModelChanged { .. } => Happening::ModelChanged,
-        EventKind::ToolsChanged { .. } => Happening::ToolsChanged,
-        EventKind::SystemChanged { .. } => Happening::SystemChanged,
-        EventKind::ParametersChanged { .. } => Happening::ParametersChanged,
-        EventKind::BlocksDropped { .. } => return None,
-    })
-}
-
-fn has_image(session: &Session, blocks: Range<u32>) -> bool {
-    let mut blocks = blocks;
-    blocks.any(|i| {
-        session.blocks.kind[i as usize] == BlockKind::Image
-            || session.parts_of(i).is_some_and(|parts| parts.images > 0)
-    })
 }
 
 /// A final count is; a count of the stream's start is too small for what was said.

@@ -11,11 +11,8 @@
 //! Reuse is a matter of chance: the same request may land on a machine that holds less. Nothing here tells
 //! when.
 
-use std::collections::BTreeSet;
-
-use super::account::{Happening, Request};
-use super::{Guess, causes};
-use crate::cause::Cause;
+use super::Guess;
+use super::account::Request;
 use crate::usage::Usage;
 
 /// Multiples of `step`, less `offset`.
@@ -154,26 +151,22 @@ impl Choice {
 /// Predicts every request but the first.
 pub(super) fn predict(requests: &[Request<'_>]) -> Vec<Guess> {
     let mut choice = Choice::new();
-    let mut reads = BTreeSet::new();
     if let Some(first) = requests.first() {
         choice.see_read(&first.usage);
-        reads.insert(first.usage.cache_read_tokens);
     }
     let mut guesses = Vec::with_capacity(requests.len());
     for two in requests.windows(2) {
         let (before, now) = (&two[0], &two[1]);
-        if now.has(Happening::ModelChanged) {
+        if now.model != before.model {
             choice = Choice::new();
         }
         let prompt_tokens = now.usage.prompt_tokens();
         let read = choice.best().map_or(0, |score| score.read(&before.usage, score.tail(), prompt_tokens));
-        let cause = (read != now.usage.cache_read_tokens).then(|| name(before, now, &reads));
-        guesses.push(Guess { usage: usage_of(&now.usage, read), rule: None, cause });
+        guesses.push(Guess { usage: usage_of(&now.usage, read), rule: None });
         for score in &mut choice.scores {
             score.see(&before.usage, &now.usage);
         }
         choice.see_read(&now.usage);
-        reads.insert(now.usage.cache_read_tokens);
     }
     guesses
 }
@@ -190,20 +183,4 @@ fn usage_of(recorded: &Usage, read_tokens: u64) -> Usage {
         cache_write_1h_tokens: 0,
         output_tokens: recorded.output_tokens,
     }
-}
-
-/// Named as where breakpoints are explicit, but that no life is bought: an earlier read that is met again is an
-/// entry that was there already.
-fn name(before: &Request<'_>, now: &Request<'_>, reads: &BTreeSet<u64>) -> &'static str {
-    let grew = now.usage.prompt_tokens() > before.usage.prompt_tokens();
-    let read = now.usage.cache_read_tokens;
-    let cause = match causes::by_marker(now) {
-        Some(cause) => cause,
-        None if !grew => Cause::Unknown,
-        None if read > 0 && read < before.usage.prompt_tokens() && reads.contains(&read) => {
-            Cause::NotYetReadable
-        }
-        None => Cause::ProviderSide,
-    };
-    cause.name()
 }

@@ -10,19 +10,16 @@
 //! An entry is taken to be readable by the next request. Providers make it so a moment later, and agents that
 //! answer within a second or two find the one before instead.
 
-use std::collections::VecDeque;
-
 use super::Guess;
-use super::account::{Happening, Request, SHORT_LIFE_MS, Turn};
+use super::account::{Request, SHORT_LIFE_MS, Turn};
 use super::causes;
 use super::rules::{Case, Client, Rule};
+use crate::audit::Signs;
 use crate::session::Marks;
 use crate::usage::Usage;
 
 /// A read below this share of what was left, in percent, fell back to what conversations share.
 const FALL_PERCENT: u64 = 70;
-/// Entries that are remembered: far more requests than providers keep entries of one conversation for.
-const ENTRIES_MAX: usize = 1_000;
 /// More than this is no tail of an answer.
 const SIDE_TAIL_MAX: u64 = 20;
 
@@ -42,8 +39,6 @@ pub(super) struct Past {
     pub side_tail_tokens: Option<u64>,
     /// Life that was bought last.
     pub life_ms: Option<i64>,
-    /// Ends of what requests left, with the time of their last use.
-    entries: VecDeque<(u64, Option<i64>)>,
 }
 
 impl Past {
@@ -52,25 +47,18 @@ impl Past {
         self.side_request_seen[turn as usize]
     }
 
-    /// Whether a request of this conversation left an entry of this size that still lives.
-    pub fn knows_entry(&self, read_tokens: u64, now: &Request<'_>) -> bool {
-        let lives = |used_ms: Option<i64>| match (used_ms, now.start_ms, self.life_ms) {
-            (Some(used), Some(start), Some(life)) => start - used <= life,
-            _ => true,
-        };
-        read_tokens > 0 && self.entries.iter().any(|(end, used)| *end == read_tokens && lives(*used))
-    }
-
     fn start(first: &Request<'_>) -> Past {
-        let mut past = Past { first_read_tokens: first.usage.cache_read_tokens, ..Past::default() };
-        past.see_entries(first);
-        past
+        Past {
+            first_read_tokens: first.usage.cache_read_tokens,
+            life_ms: first.bought_ms(),
+            ..Past::default()
+        }
     }
 
     /// Takes in what the later request of a pair was billed.
     fn see(&mut self, before: &Request<'_>, now: &Request<'_>) {
         let (read, left) = (now.usage.cache_read_tokens, before.left_tokens());
-        if let Some(turn) = now.turn.filter(|_| !now.has(Happening::Compacted)) {
+        if let Some(turn) = now.turn.filter(|_| !now.signs.any(Signs::COMPACTION)) {
             let seen = causes::is_side_request(before, now);
             if !now.facts.marks.has(Marks::AWAY_SUMMARY) {
                 self.side_request_seen[turn as usize] = seen;
@@ -82,26 +70,11 @@ impl Past {
         }
         if read * 100 < left * FALL_PERCENT {
             self.floor_tokens = Some(read);
-            if now.has(Happening::Compacted) {
+            if now.signs.any(Signs::COMPACTION) {
                 self.compaction_floor_tokens = Some(read);
             }
         }
-        self.see_entries(now);
-    }
-
-    /// A request uses what it reads and leaves; older entries keep the time of their last use.
-    fn see_entries(&mut self, request: &Request<'_>) {
-        self.life_ms = request.bought_ms().or(self.life_ms);
-        let read = request.usage.cache_read_tokens;
-        if let Some((_, used_ms)) = self.entries.iter_mut().rev().find(|(end, _)| *end == read) {
-            *used_ms = request.start_ms;
-        }
-        if self.entries.back().is_none_or(|(end, _)| *end != request.left_tokens()) {
-            if self.entries.len() == ENTRIES_MAX {
-                self.entries.pop_front();
-            }
-            self.entries.push_back((request.left_tokens(), request.start_ms));
-        }
+        self.life_ms = now.bought_ms().or(self.life_ms);
     }
 }
 
@@ -122,10 +95,9 @@ pub(super) fn predict(requests: &[Request<'_>], client: &Client, rules: &[&'stat
         if let Some((i, tokens)) = spoken {
             balance[i] += i64::from(tokens == read) - i64::from(plain == read);
         }
-        let cause = (read != plain).then(|| causes::name(before, now, &past));
         let usage = usage_of(now, predicted, &past);
         past.see(before, now);
-        Guess { usage, rule: heard.map(|(i, _)| rules[i].id), cause }
+        Guess { usage, rule: heard.map(|(i, _)| rules[i].id) }
     });
     pairs.collect()
 }

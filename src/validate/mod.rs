@@ -11,8 +11,8 @@
 //! - **Open loop** (`open_loop`): only the first prompt of an unbroken run is known, and the sizes of what was
 //!   said since.
 //!
-//! A difference is *named* (`causes`) on evidence other than the read itself; what is not, counts as
-//! unexplained.
+//! A difference is named as an audit names it ([`Series::why`](crate::audit::Series::why)). Where nothing but the
+//! read tells of it, it counts as unexplained, whatever its name is.
 //!
 //! # Divergence from the real API
 //!
@@ -30,15 +30,13 @@ mod open_loop;
 pub mod rules;
 mod totals;
 
+use crate::audit::{self, Account};
 use crate::provider::model::Models;
 use crate::provider::price::{Date, Price};
 use crate::session::Session;
-use crate::tokens::Tokenizer;
 use crate::usage::Usage;
 
 pub use crate::stats::Quantiles;
-use account::Request;
-pub use causes::SIDE_REQUEST;
 pub use fit::{Fits, Sums};
 pub use holdout::{HoldOut, hold_out};
 pub use open_loop::{OpenLoop, RunEnd};
@@ -71,8 +69,11 @@ pub struct Pair {
     /// The rule that predicted the read; `None` where none spoke.
     pub rule: Option<&'static str>,
     /// With explicit breakpoints, why the read is not what the earlier request left, whether or not a rule
-    /// foresaw it; else why it is not what was predicted. `None` where it is.
+    /// foresaw it; else why it is not what was predicted. `None` where it is. A name of
+    /// [`Cause`](crate::cause::Cause), or [`SIDE_REQUEST`](crate::cause::SIDE_REQUEST).
     pub cause: Option<&'static str>,
+    /// Something besides the read tells of that cause.
+    pub is_evident: bool,
     /// Input side of the bill in pico-dollars, as recorded and as predicted; `None` without a price.
     pub cost_pusd: Option<(u128, u128)>,
 }
@@ -95,7 +96,7 @@ impl Pair {
 
     /// Nothing but the read tells of the difference.
     pub fn is_unexplained(&self) -> bool {
-        self.cause.is_some_and(causes::is_unexplained)
+        self.cause.is_some() && !self.is_evident
     }
 }
 
@@ -133,32 +134,34 @@ pub fn is_comparable(session: &Session) -> bool {
 /// Compares one recording. `fits` holds the coefficients of all recordings for the open loop; its own share is
 /// taken out.
 pub fn validate(session: &Session, models: &Models, fits: &Fits, options: &Options) -> SessionReport {
-    let requests = account::requests(session);
+    let account = Account::of_session(session);
+    let series = audit::series(&account, audit::known(&account, models, options.price_date));
+    let requests = account::requests(session, &account);
     let active = rules::active(&options.without);
-    let is_explicit = is_explicit(session, &requests);
+    let is_explicit = series.explicit;
     let predicted = if is_explicit {
         explicit::predict(&requests, &rules::Client::of(&session.origin), &active)
     } else {
         automatic::predict(&requests)
     };
-    let prices: Vec<Option<&Price>> = requests
-        .iter()
-        .map(|request| models.get(request.model).ok().and_then(|m| m.price(options.price_date)))
-        .collect();
+    let prices: Vec<Option<&Price>> = (0..requests.len()).map(|i| series.price(i)).collect();
     let is_unpriced = prices.iter().skip(1).any(Option::is_none);
-    let pairs = requests.windows(2).zip(predicted).zip(&prices[requests.len().min(1)..]);
-    let pairs = pairs.map(|((two, guess), price)| {
-        let (before, now) = (&two[0], &two[1]);
-        let usage = guess.usage;
+    let pairs = requests.array_windows().zip(predicted).zip(&prices[requests.len().min(1)..]);
+    let pairs = (1..).zip(pairs).map(|(row, ((two, guess), price))| {
+        let ([before, now], usage) = (two, guess.usage);
+        let read_tokens = now.usage.cache_read_tokens;
+        let expected = if is_explicit { before.left_tokens() } else { usage.cache_read_tokens };
+        let named = (read_tokens != expected).then(|| causes::name(&series, row, two));
         Pair {
             request: now.number,
-            read_tokens: now.usage.cache_read_tokens,
+            read_tokens,
             predicted_read_tokens: usage.cache_read_tokens,
             write_tokens: now.usage.cache_write_tokens(),
             predicted_write_tokens: usage.cache_write_tokens(),
             plain_read_tokens: before.left_tokens(),
             rule: guess.rule,
-            cause: guess.cause,
+            cause: named.map(|(name, _)| name),
+            is_evident: named.is_some_and(|(_, is_evident)| is_evident),
             cost_pusd: price.filter(|_| !is_unpriced).map(|price| {
                 let input = |usage: Usage| price.cost(&Usage { output_tokens: 0, ..usage }).total();
                 (input(now.usage), input(usage))
@@ -184,11 +187,4 @@ pub fn validate(session: &Session, models: &Models, fits: &Fits, options: &Optio
 struct Guess {
     usage: Usage,
     rule: Option<&'static str>,
-    cause: Option<&'static str>,
-}
-
-/// Whether the client chose what is cached: some request paid for a write. OpenAI's models that report writes
-/// cache by themselves all the same.
-fn is_explicit(session: &Session, requests: &[Request<'_>]) -> bool {
-    session.tokenizer != Tokenizer::Openai && requests.iter().any(|r| r.usage.cache_write_tokens() > 0)
 }

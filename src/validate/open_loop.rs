@@ -4,8 +4,9 @@
 //! [`FALL_TOKENS`]; shorter runs than [`MIN_REQUESTS`] tell little and are left out. Within a run nothing
 //! that was billed is used but the first prompt.
 
-use super::account::{Happening, requests};
+use super::account::requests;
 use super::fit::{Coefficients, FEATURES, Fits, Row, Sums};
+use crate::audit::{Account, Signs};
 use crate::session::roles::Role;
 use crate::session::{BlockKind, Flags, NONE, Session};
 
@@ -84,11 +85,13 @@ pub(super) fn evaluate(session: &Session, fits: &Fits) -> OpenLoop {
 /// Unbroken runs: index of the step, and its prompt.
 fn runs(session: &Session) -> Vec<Vec<(usize, u64)>> {
     let mut runs: Vec<Vec<(usize, u64)>> = vec![Vec::new()];
-    for request in requests(session) {
+    let account = Account::of_session(session);
+    for request in requests(session, &account) {
         let (step, prompt_tokens) = (request.number as usize - 1, request.usage.prompt_tokens());
         let last = runs.last().and_then(|run| run.last()).copied();
         let breaks = last.is_some_and(|(before, tokens)| {
-            before + 1 != step || request.has(Happening::Compacted) || prompt_tokens + FALL_TOKENS < tokens
+            let is_compacted = request.signs.any(Signs::COMPACTION);
+            before + 1 != step || is_compacted || prompt_tokens + FALL_TOKENS < tokens
         });
         if breaks {
             runs.push(Vec::new());

@@ -9,8 +9,9 @@
 //! does not show the others, so a floor that was seen is taken to live; whether it does is the largest part of
 //! what `ttl_expired` gets wrong. What a client's versions do is known where recordings of them were at hand.
 
-use super::account::{Happening, Request, Turn};
+use super::account::{Request, Turn};
 use super::explicit::Past;
+use crate::audit::Signs;
 use crate::session::{Marks, Origin};
 
 /// Tokens that the system prompt of [`task_tools`]' clients grows by.
@@ -145,7 +146,7 @@ impl Client {
 fn compaction(case: &Case<'_>) -> Option<u64> {
     let past = case.past;
     let seen = past.compaction_floor_tokens.or_else(|| shared_floor(past));
-    case.now.has(Happening::Compacted).then(|| seen.unwrap_or(past.first_read_tokens))
+    case.now.signs.any(Signs::COMPACTION).then(|| seen.unwrap_or(past.first_read_tokens))
 }
 
 fn ttl_expired(case: &Case<'_>) -> Option<u64> {
@@ -163,7 +164,7 @@ fn ttl_expired(case: &Case<'_>) -> Option<u64> {
 }
 
 fn resume(case: &Case<'_>) -> Option<u64> {
-    case.now.has(Happening::Resumed).then(|| rebuilt(case.past))
+    case.now.signs.any(Signs::RESUMED).then(|| rebuilt(case.past))
 }
 
 fn task_tools(case: &Case<'_>) -> Option<u64> {

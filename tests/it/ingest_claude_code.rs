@@ -353,3 +353,17 @@ fn what_cannot_be_read_says_why() {
         "this recording holds no response of a model"
     );
 }
+
+#[test]
+fn the_richer_copy_of_a_result_is_not_sent() {
+    let text = r#"{"type":"assistant","uuid":"a","sessionId":"s","message":{"id":"m1","model":"m","content":[{"type":"tool_use","id":"c1","name":"Task","input":{}}],"usage":{"input_tokens":5,"output_tokens":1}}}
+{"type":"user","uuid":"b","parentUuid":"a","sessionId":"s","toolUseResult":{"agentId":"x","totalTokens":99,"content":"much more than was sent","usage":{"input_tokens":900}},"message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"sent"}]}}
+{"type":"assistant","uuid":"c","parentUuid":"b","sessionId":"s","message":{"id":"m2","model":"m","content":[{"type":"text","text":"done"}],"usage":{"input_tokens":9,"output_tokens":1}}}
+"#;
+    let transcripts = read_bytes(text.as_bytes()).unwrap();
+    assert_eq!(transcripts.len(), 1);
+    assert_eq!(
+        sketch(&transcripts[0]),
+        ["1 m1 5+0+0+0>1 call c1 Task {}", "2 input result c1 [sent]", "3 m2 9+0+0+0>1 done"]
+    );
+}

@@ -1,8 +1,10 @@
 //! Inspect logs, plain and packed. Expectations were worked out by hand from the fixtures.
 
-use ctxsim::ingest::input;
+use std::path::Path;
 
-use crate::ingest_sketch::{fixture, read_bytes, read_path, sketch};
+use ctxsim::ingest::{self, ReadOptions, input};
+
+use crate::ingest_sketch::{fixture, read_bytes, read_path, sketch, transcript};
 
 #[test]
 fn model_events_are_requests_and_each_prompt_is_a_session() {
@@ -39,6 +41,27 @@ fn an_archive_holds_the_same() {
         sessions
     };
     assert_eq!(sketches("inspect/log.eval"), sketches("inspect/log.json"));
+}
+
+#[test]
+fn an_archive_packed_with_zstd_holds_the_same() {
+    let deflated = std::fs::read(fixture("inspect/log.eval")).unwrap();
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(&deflated)).unwrap();
+    let mut again = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let zstd = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Zstd);
+    for i in 0..archive.len() {
+        let mut entry = archive.by_index(i).unwrap();
+        again.start_file(entry.name().to_owned(), zstd).unwrap();
+        std::io::copy(&mut entry, &mut again).unwrap();
+    }
+    let packed = again.finish().unwrap().into_inner();
+    assert_ne!(packed, deflated);
+    let read = |bytes: &[u8]| {
+        let recordings =
+            ingest::read(input::unpack(bytes).unwrap(), Path::new("log.eval"), &ReadOptions::default());
+        recordings.unwrap().into_iter().map(|r| sketch(&transcript(r))).collect::<Vec<_>>()
+    };
+    assert_eq!(read(&packed), read(&deflated));
 }
 
 #[test]

@@ -116,3 +116,27 @@ fn in_a_folder_other_documents_are_no_recordings() {
     let found = input::resolve(&[dir.path().to_str().unwrap()]).unwrap();
     assert_eq!(found, [dir.path().join("a.json")]);
 }
+
+#[test]
+fn parts_that_only_the_client_knows_are_not_sent() {
+    let part = |rest: &str| format!(r#"{{"type":"text","text":"x"}},{rest}"#);
+    let document = |parts: &str| {
+        format!(
+            r#"{{"info":{{"id":"ses_1"}},"messages":[{{"info":{{"id":"m1","role":"assistant","modelID":"m","tokens":{{"input":2,"output":1}}}},"parts":[{parts}]}}]}}"#
+        )
+    };
+    let plain = read_bytes(document(r#"{"type":"text","text":"x"}"#).as_bytes()).unwrap();
+    for rest in [
+        r#"{"type":"patch","hash":"h","files":["a"]}"#,
+        r#"{"type":"agent","name":"build"}"#,
+        r#"{"type":"subtask","prompt":"look","agent":"explore"}"#,
+        r#"{"type":"snapshot","snapshot":"s"}"#,
+    ] {
+        let read = read_bytes(document(&part(rest)).as_bytes()).unwrap();
+        assert_eq!(
+            read.iter().map(sketch).collect::<Vec<_>>(),
+            plain.iter().map(sketch).collect::<Vec<_>>(),
+            "{rest}"
+        );
+    }
+}

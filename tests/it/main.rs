@@ -1,6 +1,7 @@
 //! The one integration-test binary.
 
 mod audit_cli;
+mod audit_costs;
 mod audit_detectors;
 mod audit_reports;
 mod audit_support;
@@ -11,6 +12,7 @@ mod cadences;
 mod classify;
 mod cli;
 mod cli_files;
+mod cli_found;
 mod compile;
 mod compile_properties;
 mod compile_recordings;

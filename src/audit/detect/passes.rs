@@ -84,6 +84,6 @@ fn prices(series: &Series<'_>, i: usize) -> (u128, u128) {
 fn followed(series: &Series<'_>, i: usize) -> u64 {
     let replaced = REPLACED.with(Signs::RESULTS_CLEARED);
     let end = (i + 1..series.rows.len())
-        .find(|j| series.request(*j).signs.any(replaced) || series.rows[*j].cause == Some(Cause::PrefixRule));
+        .find(|j| series.rows[*j].signs.any(replaced) || series.rows[*j].cause == Some(Cause::PrefixRule));
     (end.unwrap_or(series.rows.len()) - i) as u64
 }

@@ -24,7 +24,7 @@ use super::chat;
 use super::conversation::At;
 use super::exchange::{By, Exchange, Threads};
 use super::value::{self, Counts, items, text, time_ms};
-use super::{document, json_lines, money};
+use super::{document, inclusive, json_lines, money};
 use crate::transcript::{Content, Notice, ToolText, Transcript};
 use crate::{Error, Result};
 
@@ -230,12 +230,12 @@ fn exchange(at: At, request: &Value, response: &Value, notices: &mut Vec<Notice>
         let choice = items(response, "choices").first().unwrap_or(&Value::Null);
         exchange.answer = chat_answer(choice.get("message").unwrap_or(&Value::Null));
         exchange.output_is_final = choice.get("finish_reason").is_some_and(Value::is_string);
-        chat::usage(billed, &mut counts)
+        inclusive::usage(&inclusive::CHAT, billed, &mut counts)
     } else if response.get("output").is_some() {
         responses::request(&mut exchange, request);
         exchange.answer = responses::answer(response);
         exchange.output_is_final = matches!(text(response, "status"), "completed" | "incomplete");
-        responses::usage(billed, &mut counts)
+        inclusive::usage(&inclusive::RESPONSES, billed, &mut counts)
     } else if text(response, "role") == "assistant" || billed.get("input_tokens").is_some() {
         messages::request(&mut exchange, request);
         exchange.answer = messages::answer(response.get("content").unwrap_or(&Value::Null));

@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use crate::ingest::codex;
 use crate::ingest::exchange::{By, Exchange};
-use crate::ingest::value::{self, Counts, items, text};
+use crate::ingest::value::{self, items, text};
 use crate::transcript::Content;
-use crate::usage::Usage;
 
 /// Takes over what was sent.
 pub fn request(exchange: &mut Exchange, body: &Value) {
@@ -39,19 +38,4 @@ fn input(exchange: &mut Exchange, item: &Value) {
 /// Content of an answer.
 pub fn answer(response: &Value) -> Vec<Content> {
     items(response, "output").iter().flat_map(codex::output_of).collect()
-}
-
-/// Usage: input counts include what was read from the cache or written to it, output counts the reasoning.
-pub fn usage(usage: &Value, counts: &mut Counts) -> Usage {
-    let details = usage.get("input_tokens_details").unwrap_or(&Value::Null);
-    let read = counts.field(details, "cached_tokens");
-    let written = counts.field(details, "cache_write_tokens");
-    let input = counts.field(usage, "input_tokens");
-    Usage {
-        uncached_tokens: counts.without(input, read + written),
-        cache_read_tokens: read,
-        cache_write_5m_tokens: written,
-        cache_write_1h_tokens: 0,
-        output_tokens: counts.field(usage, "output_tokens"),
-    }
 }

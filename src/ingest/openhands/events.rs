@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Kept, Metrics};
 use crate::ingest::conversation::{At, Conversation};
 use crate::ingest::value::{self, Counts, chars, items, text, time_ms};
-use crate::ingest::{chat, money};
+use crate::ingest::{chat, inclusive, money};
 use crate::transcript::{Content, EventKind, Notice, ToolText};
 
 /// Observations that are no part of the conversation.
@@ -86,7 +86,8 @@ impl Reader {
         }
         let billed = self.metrics.take(response_id);
         let mut counts = Counts::default();
-        let usage = chat::usage(answer.get("usage").unwrap_or(&Value::Null), &mut counts);
+        let listed = answer.get("usage").unwrap_or(&Value::Null);
+        let usage = inclusive::usage(&inclusive::CHAT, listed, &mut counts);
         if counts.is_bad() {
             notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });
         }

@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 
 use super::conversation::{At, Conversation};
 use super::value::{self, Counts, items, text};
-use super::{document, money};
+use super::{document, inclusive, money};
 use crate::transcript::{Content, Notice, Transcript};
 use crate::usage::Usage;
 use crate::{Error, Result};
@@ -138,7 +138,7 @@ impl Metrics {
         let costs = items(metrics, "costs");
         for (index, listed) in usages.iter().enumerate() {
             let mut counts = Counts::default();
-            let usage = usage(listed, &mut counts);
+            let usage = inclusive::usage(&inclusive::OPENHANDS, listed, &mut counts);
             if counts.is_bad() {
                 notices.push(Notice { line: 0, reason: value::BAD_USAGE.to_owned() });
             }
@@ -177,20 +177,6 @@ impl Metrics {
             }
             conversation
         })
-    }
-}
-
-/// Usage as metrics list it.
-fn usage(listed: &Value, counts: &mut Counts) -> Usage {
-    let prompt = counts.field(listed, "prompt_tokens");
-    let read = counts.field(listed, "cache_read_tokens");
-    let written = counts.field(listed, "cache_write_tokens");
-    Usage {
-        uncached_tokens: counts.without(prompt, read + written),
-        cache_read_tokens: read,
-        cache_write_5m_tokens: written,
-        cache_write_1h_tokens: 0,
-        output_tokens: counts.field(listed, "completion_tokens"),
     }
 }
 

@@ -7,18 +7,20 @@
 //! # Divergence from the real API
 //!
 //! A rollback journal is not replayed: a database that crashed amid a transaction shows its unfinished pages.
-//! Columns that were added later and are not in a row are null, whatever their default is.
+//! Columns that were added later are absent from older rows, whatever their default is. Of names of columns
+//! the first 64 characters are kept.
 
 mod page;
 mod schema;
 mod wal;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::transcript::Notice;
 use page::{Pages, record, varint};
 use schema::{Table, table};
 
@@ -43,7 +45,7 @@ pub struct Database {
     pages: Pages,
     tables: Vec<Table>,
     /// Why not all of it could be read.
-    pub damage: BTreeSet<String>,
+    damage: BTreeSet<String>,
 }
 
 impl Database {
@@ -74,6 +76,11 @@ impl Database {
     pub fn rows(&mut self, name: &str) -> Vec<Row> {
         let table = self.tables.iter().find(|t| t.name == name).cloned();
         table.map_or_else(Vec::new, |table| self.walk(&table))
+    }
+
+    /// Why not all of what was asked for could be read.
+    pub fn notices(&self) -> Vec<Notice> {
+        self.damage.iter().map(|reason| Notice { line: 0, reason: reason.clone() }).collect()
     }
 
     /// Names of the tables, each with its columns.
@@ -124,17 +131,32 @@ impl Database {
         let length = usize::try_from(length).ok()?;
         *left = left.checked_sub(length)?;
         let payload = self.pages.payload(page, at, length)?;
-        let mut values = record(&payload, self.pages.encoding)?.into_iter();
+        let values = record(&payload, self.pages.encoding)?.into_iter();
         let mut row = Row::new();
         // Numbers of rows are signed; real ones are positive.
         let rowid = Value::from(rowid.cast_signed());
-        for name in &table.columns {
-            let value = values.next().unwrap_or(Value::Null);
+        // Columns that were added later are not in every row. A statement can declare thousands, and rows of a
+        // byte would each hold them all.
+        for (name, value) in table.columns.iter().zip(values) {
             row.insert(name.clone(), value);
         }
         row.insert("rowid".to_owned(), rowid);
         Some(row)
     }
+}
+
+/// A column with a text; empty where it holds none.
+pub fn column<'r>(row: &'r Row, name: &str) -> &'r str {
+    row.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Rows by the text of a column, in their order.
+pub fn grouped(rows: Vec<Row>, name: &str) -> BTreeMap<String, Vec<Row>> {
+    let mut groups: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    for row in rows {
+        groups.entry(column(&row, name).to_owned()).or_default().push(row);
+    }
+    groups
 }
 
 /// What stands for the fields of the first object where a database is looked at: `sqlite`, with tables and

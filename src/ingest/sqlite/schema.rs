@@ -71,14 +71,22 @@ fn columns(sql: &str) -> Vec<String> {
     clauses.iter().filter_map(|clause| name(clause.trim())).collect()
 }
 
+/// Every row holds the names of its columns: longer ones are cut.
+const NAME_CHARS: usize = 64;
+
 /// The name at the head of a clause, without quotes.
 fn name(clause: &str) -> Option<String> {
+    let name = whole_name(clause)?;
+    Some(name.chars().take(NAME_CHARS).collect())
+}
+
+fn whole_name(clause: &str) -> Option<&str> {
     let quoted = ['"', '`', '\'', '['].into_iter().find_map(|quote| clause.strip_prefix(quote));
     if let Some(rest) = quoted {
-        return rest.split(['"', '`', '\'', ']']).next().map(str::to_owned);
+        return rest.split(['"', '`', '\'', ']']).next();
     }
     let word = clause.split_whitespace().next()?;
-    (!CONSTRAINTS.contains(&word.to_lowercase().as_str())).then(|| word.to_owned())
+    (!CONSTRAINTS.contains(&word.to_lowercase().as_str())).then_some(word)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("config", &["policy", "error"]),
     ("stats", &["metrics", "seed"]),
     ("sweep", &["sim", "policy", "provider", "session", "error"]),
-    ("validate", &["session", "provider", "tokens", "usage", "cause", "metrics", "stats"]),
+    ("validate", &["audit", "session", "provider", "tokens", "usage", "cause", "metrics", "stats"]),
     ("gate", &["report", "metrics", "sim", "cause", "error"]),
     ("join", &["report", "sweep", "error"]),
     (
