@@ -131,7 +131,7 @@ impl<'p> Interpreter<'p> {
                 turns::count(view, spec.scope.turn, view.revealed) + u64::from(view.summary.is_some())
             }
             Measure::Messages(MessageUnit::Events(hidden)) => {
-                hidden + u64::from(view.summary.is_some()) + self.results[rule].live_blocks(view)
+                hidden + u64::from(view.summary.is_some()) + view.live.len()
             }
             Measure::LastPrompt => view.last_usage(false).map_or(0, |u| u.total_tokens - u.output_tokens),
             Measure::LastUsage => view.last_usage(false).map_or(0, |u| u.total_tokens),

@@ -100,8 +100,8 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         };
         let at = self.context.view().revealed;
         let accumulates = plan.spec.accumulates;
-        let fold =
-            Fold { fold_to: plan.fold_to, keep: plan.keep.clone(), at, summary, summary_at, accumulates };
+        let (fold_to, keep, folded) = (plan.fold_to, plan.keep.clone(), Vec::new());
+        let fold = Fold { fold_to, keep, at, summary, summary_at, accumulates, folded };
         let withhold_kept = plan.spec.withhold_kept_thinking;
         let withheld = self.context.fold_all(fold.clone(), withhold_kept);
         self.note(Change::Compaction { fold, withhold_kept });

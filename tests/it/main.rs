@@ -49,7 +49,10 @@ mod ingest_sqlite;
 mod ingest_swe_agent;
 mod ladders;
 mod language;
+#[cfg(debug_assertions)]
+mod linear_work;
 mod policies;
+mod policy_support;
 mod preset_properties;
 mod presets;
 mod prices;
