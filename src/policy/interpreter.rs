@@ -13,7 +13,7 @@ use super::laws::{Facts, excerpt, lines_in_part};
 use super::measures::Results;
 use super::occasion::{Occasion, Stopped};
 use super::plan::{Ingest, Offload, Plan};
-use super::strategy::{Hook, Hooks, Measure, MessageUnit, Rule, Strategy, Threshold, Unit};
+use super::strategy::{Hook, Hooks, Measure, MessageUnit, Strategy, Threshold, Unit};
 pub use super::stubs::Firing;
 use super::stubs::RuleState;
 use super::sums::Sums;
@@ -288,19 +288,6 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         let (fired, stopped) = (std::mem::take(&mut self.fired), std::mem::take(&mut self.stopped));
         *self = Interpreter { memos, fired, stopped, ..Interpreter::new(self.strategy, session) };
     }
-}
-
-/// Whether any threshold is crossed. `estimate` is the client's estimate of its history.
-pub fn fires(rule: &Rule, view: &View<'_>, estimate: u64) -> bool {
-    rule.when.is_empty()
-        || rule.when.iter().any(|t| {
-            t.crossed(match t.measure {
-                Measure::ToolResults(Unit::Utf16) => view.tool_results_utf16,
-                Measure::RequestTokens => view.raw_tokens,
-                Measure::Messages(MessageUnit::Estimate) => estimate,
-                _ => 0,
-            })
-        })
 }
 
 /// Size of a fresh result. In UTF-16 units and bytes its parts are joined by a line feed.

@@ -41,7 +41,7 @@ impl Live {
     /// What is in the history of these blocks, as runs.
     pub fn runs_in(&self, range: Range<u32>) -> impl DoubleEndedIterator<Item = Range<u32>> + Clone {
         let first = self.runs.partition_point(|r| r.end <= range.start);
-        let end = self.runs.partition_point(|r| r.start < range.end);
+        let end = if range.is_empty() { first } else { self.runs.partition_point(|r| r.start < range.end) };
         let runs = self.runs.get(first..end).unwrap_or_default();
         runs.iter().map(move |r| r.start.max(range.start)..r.end.min(range.end))
     }
@@ -177,6 +177,7 @@ mod tests {
     fn a_gap_may_span_runs_and_lie_within_one() {
         let mut live = Live::default();
         live.push(0..10);
+        assert_eq!((live.runs_in(5..5).count(), live.runs_in(4..5).count()), (0, 1));
         assert_eq!(live.take(&[2..4, 6..7]), [2..4, 6..7]);
         assert_eq!(live.take(&[3..9]), [4..6, 7..9]);
         assert_eq!(live.runs, [0..2, 9..10]);

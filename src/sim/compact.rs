@@ -45,6 +45,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             self.context.mark_sent();
         }
         let withheld = self.fold(plan, Some(call.summary));
+        if let Some(fold) = self.context.folds.last() {
+            self.refetches.compacted(self.log.number(), &fold.folded);
+        }
         let file = archive.map(|_| Archive::file(self.archived));
         self.archived += u64::from(archive.is_some());
         self.log.compaction_done(id, plan, &call, self.plain_estimate(), withheld, file);

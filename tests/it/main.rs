@@ -65,6 +65,7 @@ mod quickstart;
 mod random_sessions;
 mod readme;
 mod reference;
+mod refetch;
 mod resume;
 mod runner;
 mod sim;
