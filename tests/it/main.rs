@@ -74,6 +74,7 @@ mod sweep;
 mod tidy;
 mod trace;
 mod transcripts;
+mod traps;
 mod tune;
 mod tune_cli;
 mod validate;

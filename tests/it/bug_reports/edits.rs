@@ -8,16 +8,14 @@ use ctxsim::provider::price::{Price, Rates};
 use ctxsim::session::Session;
 use ctxsim::usage::Usage;
 
-use super::{breaks, compactions, hit_rate, model, passes, run_with, simulate, strategy_on};
+use crate::policy_support::{
+    base, breaks, compactions, hit_rate, model, passes, run_with, simulate, strategy_on, with_gap,
+};
 
 /// Results of 10,000 characters and 2,500 tokens.
 fn results_of_ten_thousand(requests: u32) -> Session {
     let growth = ConstantGrowth { requests, result_utf16: 10_000, result_tokens: 2_500, ..base() };
     growth.session()
-}
-
-fn base() -> ConstantGrowth {
-    ConstantGrowth { model: "claude-opus-5".to_owned(), ..ConstantGrowth::default() }
 }
 
 /// Clears oldest results above `trigger` characters until `target` is left.
@@ -250,14 +248,6 @@ const WHEN_COLD: &str = r#"
     cadence = { when_cache = "cold" }
 "#;
 
-/// `session` with a pause of so many milliseconds before the request at index `at`.
-fn with_gap(mut session: Session, at: usize, gap_ms: i64) -> Session {
-    for step in &mut session.steps[at..] {
-        step.start_ms = step.start_ms.map(|ms| ms + gap_ms);
-    }
-    session
-}
-
 /// lijunzh/koda#639: microcompaction at the seventh result and at every call after it; gated on the gap,
 /// it does nothing while the cache is warm.
 #[test]
@@ -346,4 +336,31 @@ fn steps_of_twenty_break_a_twentieth_of_the_requests() {
         // 400 results, of which 395 are old in the end; with 20, the boundary moves at 20, 40, …, 400.
         assert_eq!(breaks(&record).len(), expected, "{quantum}");
     }
+}
+
+/// anthropics/claude-code#90716: after 155 images each further one put out the oldest, so that 22 of the last 27
+/// requests wrote the conversation anew; put out in batches, two of them do.
+#[test]
+fn images_that_make_way_one_by_one_break_at_each_of_them() {
+    let mut session = ConstantGrowth { requests: 156 + 27, ..base() }.session();
+    // Images are what Bash brings here; another tool answers 5 of the 27 requests.
+    session.tools.push(session.tools[0].clone());
+    session.tools[1].name = "Other".to_owned();
+    for other in [0, 6, 12, 18, 24] {
+        let step = session.steps[156 + other].clone();
+        let call = session.steps[155 + other].output.clone();
+        for block in call.chain(step.input) {
+            let tool = &mut session.blocks.tool[block as usize];
+            // What is no call and no result has none.
+            *tool = if *tool == 0 { 1 } else { *tool };
+        }
+    }
+    let evicting = |quantum: u64| {
+        let rules = keep_newest(155, quantum).replace("keep_recent", "only = [\"exact:Bash\"], keep_recent");
+        breaks(&simulate(&session, &rules).1)
+    };
+    let images: Vec<u32> = (157..=183).filter(|request| (request - 157) % 6 != 0).collect();
+    assert_eq!((evicting(1), images.len()), (images, 22));
+    // 177 images in the end: the boundary stands at 160 - 155 from the 160th on, and moves at the 170th.
+    assert_eq!(evicting(10).len(), 2);
 }

@@ -10,47 +10,10 @@ use ctxsim::sim::summary::StopReason;
 use ctxsim::transcript::{Content, Image, ResultPart};
 use proptest::prelude::*;
 
+use crate::policy_support::{
+    SHORT, base, compactions, model, run_in, run_with, simulate, strategy_on, summarize, with_prompt,
+};
 use crate::transcripts::{call, input, response, text, transcript};
-
-use super::{compactions, model, run_in, run_with, simulate, strategy_on};
-
-fn base() -> ConstantGrowth {
-    ConstantGrowth { model: "claude-opus-5".to_owned(), ..ConstantGrowth::default() }
-}
-
-/// Summarizes everything but what `select` keeps, when `when` holds; `more` are further keys of the rule.
-fn summarize(at: &str, when: &str, select: &str, more: &str) -> String {
-    format!(
-        r#"
-        [[rule]]
-        id = "summarize"
-        at = {at}
-        when = [{when}]
-        select = {{ messages = {{ {select} }} }}
-        {more}
-        [rule.summarize]
-        input = "messages"
-        system_chars = 100
-        prompt_chars = 100
-        wrap_chars = 0
-        wrap_json_escapes = 0
-        max_output_tokens = 4000
-        model = "same"
-        "#
-    )
-}
-
-const SHORT: &[(&str, i64)] = &[("summary_tokens", 300)];
-
-/// The first user message of `session` gets so many tokens, at four characters each.
-fn with_prompt(mut session: Session, tokens: u32) -> Session {
-    let blocks = &mut session.blocks;
-    blocks.tokens[0] = tokens;
-    for column in [&mut blocks.utf16, &mut blocks.bytes, &mut blocks.json_utf16, &mut blocks.ascii] {
-        column[0] = tokens * 4;
-    }
-    session
-}
 
 /// anomalyco/opencode#4416: 184,704 tokens, 183,936 of them cached, are 184,704 and not 368,640.
 #[test]
