@@ -338,6 +338,10 @@ metrics! {
     "allowed_mismatches", "blocks", Lower, One(|s| count(s.allowed_mismatches)), "mismatching thinking blocks that were let through";
     "overflows", "requests", Lower, One(|s| count(s.overflows)), "requests refused for length";
     "recoveries", "requests", Neither, One(|s| count(s.recoveries)), "refused requests that were made to fit";
+    "refetched_calls", "calls", Lower, One(|s| count(s.refetched_calls)), "recorded calls made again after the strategy took their result out or cut it";
+    "refetched_tokens", "tokens", Lower, One(|s| count(s.refetched_tokens)), "tokens of what these calls brought again";
+    "repeated_calls", "calls", Neither, One(|s| count(s.repeated_calls)), "recorded calls made again while their result was there in full";
+    "compaction_refetch_rate", "rate", Lower, Ratio(refetch_parts), "compactions of which one of the next 20 requests fetches again what they folded";
     "violations", "plans", Lower, One(|s| count(s.violations)), "broken plans, and rejections of a retry";
 }
 
@@ -351,6 +355,10 @@ fn hit_parts(s: &Summary) -> (u128, u128) {
 
 fn request_hit_parts(s: &Summary) -> (u128, u128) {
     (u128::from(s.hit_rate_sum_nano), u128::from(s.requests) * 1_000_000_000)
+}
+
+fn refetch_parts(s: &Summary) -> (u128, u128) {
+    (u128::from(s.refetched_compactions), u128::from(s.compactions))
 }
 
 /// cache_read / prompt.

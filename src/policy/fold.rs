@@ -380,7 +380,7 @@ impl Front {
             (Until::Total(level), FrontUnit::Events) => {
                 let from = starts.get(kept).copied().unwrap_or(end);
                 let mut left = excess(level);
-                let mut blocks = (from..end).filter(|b| view.is_live(*b));
+                let mut blocks = view.live_in(from..end);
                 let last = loop {
                     match (left, blocks.next()) {
                         (0, Some(block)) => break block,
@@ -425,7 +425,5 @@ fn milli_of(law: &EstimateLaw, tokens: u64) -> u64 {
 /// Blocks of the last user message before `end` that is live.
 pub fn last_user_message(view: &View<'_>, end: u32) -> Option<Range<u32>> {
     let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b < end)];
-    let start =
-        starts.iter().rev().copied().take_while(|b| *b >= view.live_from).find(|b| view.is_live(*b))?;
-    Some(view.message_from(start, false))
+    Some(view.message_from(*starts.last()?, false))
 }

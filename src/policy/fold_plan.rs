@@ -174,13 +174,8 @@ fn kept_in_front(
     let merged = law.is_some_and(|l| l.merged);
     let mut at = view.live_from;
     for _ in 0..fold.keep_first {
-        while at < fold_to && !view.is_live(at) {
-            at += 1;
-        }
-        if at >= fold_to {
-            break;
-        }
-        let message = view.message_from(at, merged);
+        let Some(first) = view.live.first_from(at).filter(|b| *b < fold_to) else { break };
+        let message = view.message_from(first, merged);
         at = message.end.min(fold_to);
         keep.push(message.start..at);
     }
@@ -193,10 +188,7 @@ fn kept_in_front(
     {
         let mut left = fold.reinject.user_messages_tokens;
         let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b < fold_to)];
-        for start in starts.iter().rev().copied().take_while(|b| *b >= view.live_from && *b >= at) {
-            if !view.is_live(start) {
-                continue;
-            }
+        for start in starts.iter().rev().copied().take_while(|b| *b >= at) {
             let message = view.message_from(start, false);
             let tokens = view.message_tokens(law, message.clone());
             if tokens > left {

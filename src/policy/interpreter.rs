@@ -15,7 +15,7 @@ use super::measures::Results;
 use super::occasion::{Occasion, Stopped};
 use super::plan::{Ingest, Offload, Plan};
 use super::sent::MeasuredState;
-use super::strategy::{Hook, Hooks, Measure, MessageUnit, Rule, Strategy, Threshold, Unit};
+use super::strategy::{Hook, Hooks, Measure, MessageUnit, Strategy, Threshold, Unit};
 pub use super::stubs::Firing;
 use super::stubs::RuleState;
 use super::summarize::messages_in;
@@ -161,7 +161,7 @@ impl<'p> Interpreter<'p> {
                 turns::count(view, spec.scope.turn, view.revealed) + u64::from(view.summary.is_some())
             }
             Measure::Messages(MessageUnit::Events(hidden)) => {
-                hidden + u64::from(view.summary.is_some()) + self.results[rule].live_blocks(view)
+                hidden + u64::from(view.summary.is_some()) + view.live.len()
             }
             Measure::LastPrompt => view.last_usage(false).map_or(0, |u| u.total_tokens - u.output_tokens),
             Measure::LastUsage => view.last_usage(false).map_or(0, |u| u.total_tokens),
@@ -377,19 +377,6 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         let new = Interpreter::new(self.strategy, session);
         *self = Interpreter { memos, fired, stopped, before, was_broken, ..new };
     }
-}
-
-/// Whether any threshold is crossed. `estimate` is the client's estimate of its history.
-pub fn fires(rule: &Rule, view: &View<'_>, estimate: u64) -> bool {
-    rule.when.is_empty()
-        || rule.when.iter().any(|t| {
-            t.crossed(match t.measure {
-                Measure::ToolResults(Unit::Utf16) => view.tool_results_utf16,
-                Measure::RequestTokens => view.raw_tokens,
-                Measure::Messages(MessageUnit::Estimate) => estimate,
-                _ => 0,
-            })
-        })
 }
 
 /// Size of a fresh result. In UTF-16 units and bytes its parts are joined by a line feed.

@@ -26,8 +26,8 @@ pub(super) fn needs_law(stub: &StubRule) -> bool {
     stub.savings.unit == Unit::Estimate || stub.min_unit == Unit::Estimate
 }
 
-/// First block of what is recent: items from it on stay.
-pub(super) fn boundary(stub: &StubRule, view: &View<'_>, law: Option<&EstimateLaw>) -> u32 {
+/// First block of what is recent: items from it on stay. `counted` are the results of the rule's tools.
+pub(super) fn boundary(stub: &StubRule, view: &View<'_>, law: Option<&EstimateLaw>, counted: &[u32]) -> u32 {
     let keep = &stub.keep;
     let mut boundary = match keep.turns {
         Some(turns) if keep.turn == super::strategy::Turn::Assistant => view.turn_boundary(turns),
@@ -38,7 +38,7 @@ pub(super) fn boundary(stub: &StubRule, view: &View<'_>, law: Option<&EstimateLa
         boundary = boundary.min(thinking_boundary(view, turns));
     }
     if let Some(results) = keep.results {
-        let newest = results_boundary(stub, view, results);
+        let newest = results_boundary(stub, view, counted, results);
         // Arguments stand in front of the result that answers their call.
         let own = if stub.items == Items::Inputs { call_of(view, newest) } else { None };
         boundary = boundary.min(own.unwrap_or(newest));
@@ -66,40 +66,30 @@ pub(super) fn first_free(stub: &StubRule, view: &View<'_>) -> u32 {
     if kept == 0 {
         return 0;
     }
-    let mut live = view.results[view.results.partition_point(|b| *b < view.live_from)..]
-        .iter()
-        .filter(|b| view.is_live(**b))
-        .skip(usize::try_from(kept).unwrap_or(usize::MAX));
-    live.next().copied().unwrap_or(view.revealed)
+    let free = usize::try_from(kept).ok().and_then(|kept| view.results.get(kept));
+    free.copied().unwrap_or(view.revealed)
 }
 
 /// With a quantum the boundary is at `floor((results + hidden) / quantum) × quantum − kept`, counted from the
 /// oldest; without, at the `kept`-th result from the end.
-fn results_boundary(stub: &StubRule, view: &View<'_>, kept: u64) -> u32 {
-    let first = view.results.partition_point(|b| *b < view.live_from);
-    let is_counted = |b: &u32| {
-        let tool = view.session.tools.get(view.session.blocks.tool[*b as usize] as usize);
-        view.is_live(*b)
-            && (stub.only.is_empty() || tool.is_some_and(|t| stub.only.iter().any(|p| t.matches(p))))
-    };
-    let live = || view.results[first..].iter().copied().filter(is_counted);
+fn results_boundary(stub: &StubRule, view: &View<'_>, results: &[u32], kept: u64) -> u32 {
     if stub.quantum <= 1 {
         let Some(last_kept) = usize::try_from(kept).ok().and_then(|n| n.checked_sub(1)) else {
             return view.revealed;
         };
-        return live().rev().nth(last_kept).unwrap_or(view.live_from);
+        return results.iter().rev().nth(last_kept).copied().unwrap_or(view.live_from);
     }
-    let counted = live().count() as u64 + stub.hidden_items;
+    let counted = results.len() as u64 + stub.hidden_items;
     let removed = (counted / stub.quantum * stub.quantum).saturating_sub(kept);
     let shown = usize::try_from(removed.saturating_sub(stub.hidden_items)).unwrap_or(usize::MAX);
-    if shown == 0 { view.live_from } else { live().nth(shown).unwrap_or(view.revealed) }
+    if shown == 0 { view.live_from } else { results.get(shown).copied().unwrap_or(view.revealed) }
 }
 
 /// The call that a result answers.
 pub(super) fn call_of(view: &View<'_>, result: u32) -> Option<u32> {
     let blocks = &view.session.blocks;
     let call = blocks.call.get(result as usize).filter(|_| result < view.revealed)?;
-    (view.live_from..result)
+    view.live_in(0..result)
         .rev()
         .find(|b| blocks.kind[*b as usize] == BlockKind::ToolUse && blocks.call[*b as usize] == *call)
 }
@@ -122,13 +112,8 @@ fn thinking_boundary(view: &View<'_>, kept: u64) -> u32 {
 fn messages_boundary(view: &View<'_>, kept: u64, merged: bool) -> u32 {
     let mut from = view.revealed;
     for _ in 0..kept {
-        while from > view.live_from && !view.is_live(from - 1) {
-            from -= 1;
-        }
-        if from <= view.live_from {
-            return view.live_from;
-        }
-        from = view.message_to(from - 1, merged).start;
+        let Some(last) = view.live.last_before(from) else { return view.live_from };
+        from = view.message_to(last, merged).start;
     }
     from
 }
@@ -157,12 +142,11 @@ fn size_boundary(
     (unit, budget): (Unit, u64),
     end: u32,
 ) -> u32 {
-    let first = view.results.partition_point(|b| *b < view.live_from);
     let last = view.results.partition_point(|b| *b < end);
     let mut sum = 0;
     let mut newer = end;
-    let results = view.results[first..last.max(first)].iter().rev().copied();
-    for block in results.filter(|b| view.is_live(*b) && !is_replaced(view, *b)) {
+    let results = view.results[..last].iter().rev().copied();
+    for block in results.filter(|b| !is_replaced(view, *b)) {
         sum += item_size(view, law, block, unit);
         if sum > budget {
             return if keep.drop_crossing { newer } else { block };
@@ -174,6 +158,7 @@ fn size_boundary(
 
 /// Size of an item as stored.
 pub(super) fn item_size(view: &View<'_>, law: Option<&EstimateLaw>, block: u32, unit: Unit) -> u64 {
+    view.work.add(1);
     match unit {
         Unit::Utf16 if view.session.blocks.kind[block as usize] == BlockKind::ToolResult => {
             view.result_utf16(block)

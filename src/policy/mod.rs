@@ -16,6 +16,7 @@ pub mod interpreter;
 mod items;
 pub mod laws;
 mod list_value;
+pub mod live;
 mod measures;
 pub mod occasion;
 pub mod params;

@@ -44,7 +44,7 @@ impl Reads {
             state.has(State::FOLDED) && !state.has(State::GONE)
         };
         let again = self.again.clone().filter(is_folded);
-        let own = (self.from..self.to).filter(|b| view.is_live(*b));
+        let own = view.live_in(self.from..self.to);
         again.chain(own).filter(|b| self.without.binary_search(b).is_err())
     }
 
@@ -53,7 +53,7 @@ impl Reads {
         let mut left = tokens;
         let mut from = self.to;
         let mut messages = 0;
-        while let Some(last) = (self.from..from).rev().find(|b| view.is_live(*b)) {
+        while let Some(last) = view.live.last_before(from).filter(|b| *b >= self.from) {
             let message = view.message_to(last, law.merged);
             let size = view.message_tokens(law, message.clone());
             if size > left {
@@ -81,7 +81,7 @@ impl Reads {
         self.again = 0..0;
         let kinds = &view.session.blocks.kind;
         let is_user = |b: &u32| matches!(kinds[*b as usize], BlockKind::UserText | BlockKind::Image);
-        let first = (self.from..self.to).find(|b| view.is_live(*b) && is_user(b)).unwrap_or(self.to);
+        let first = view.live_in(self.from..self.to).find(is_user).unwrap_or(self.to);
         self.cut = self.cut.filter(|cut| first < cut.end);
         self.from = first;
     }
@@ -135,13 +135,8 @@ pub fn summarizer_reads(
             reads.messages -= 1;
             continue;
         }
-        while reads.from < plan.fold_to && !view.is_live(reads.from) {
-            reads.from += 1;
-        }
-        if reads.from >= plan.fold_to {
-            break;
-        }
-        let message = view.message_from(reads.from, law.merged);
+        let Some(first) = view.live.first_from(reads.from).filter(|b| *b < plan.fold_to) else { break };
+        let message = view.message_from(first, law.merged);
         reads.from = message.end;
         tokens = tokens.saturating_sub(view.message_tokens(law, message));
         reads.messages -= 1;

@@ -59,11 +59,17 @@ impl View<'_> {
                     view.stored.push(stored_of(stub));
                 }
                 view.stored.sort_unstable_by_key(|s| s.block);
-                for state in &mut view.states {
-                    if state.has(State::HIDDEN) || state.has(State::WITHHELD) {
-                        state.0 |= State::GONE.0;
-                    }
+                let is_left_out = |b: &u32| {
+                    let state = view.states[*b as usize];
+                    state.has(State::HIDDEN) || state.has(State::WITHHELD)
+                };
+                let left_out: Vec<u32> = self.live_in(self.live_from..self.revealed).filter(is_left_out).collect();
+                for block in &left_out {
+                    view.states[*block as usize].0 |= State::GONE.0;
                 }
+                let gaps: Vec<_> = left_out.iter().map(|b| *b..*b + 1).collect();
+                view.live.take(&gaps);
+                view.results.retain(|b| left_out.binary_search(b).is_err());
             }
         }
         view

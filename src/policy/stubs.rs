@@ -8,6 +8,7 @@ use super::action::{EditView, Growth, Items, StubRule, Until};
 use super::estimate::EstimateLaw;
 pub use super::items::Candidate;
 use super::items::{boundary, first_free, needs_law, stub_for};
+use super::live::Seen;
 use super::plan::{Plan, ReplacePlan, StubPlan};
 use super::replace;
 use super::twins::{Repeated, Twins};
@@ -33,10 +34,15 @@ pub struct Firing {
 pub(super) struct RuleState {
     /// Per tool of the session: the rule leaves it alone.
     excepted: Vec<bool>,
+    /// Live results of the tools that the rule is about, where it is not about all, and how many results were
+    /// looked at for them.
+    of_tools: Vec<u32>,
+    of_tools_seen: usize,
     /// Items before this one have been looked at: an index into [`View::results`], or a block.
     cursor: usize,
-    /// The epoch they were looked at in, plus 1; 0: not yet.
-    looked_in: u32,
+    has_looked: bool,
+    /// Changes of the history that are taken in.
+    seen: Seen,
     /// Eligible items not yet replaced, ascending.
     pending: Vec<Candidate>,
     pending_saved: u64,
@@ -254,7 +260,7 @@ impl RuleState {
         let before = self.pending.len();
         if let Some(oldest) = self.pending.first().filter(|_| stub.stop_at_stubbed) {
             let newer = &view.results[view.results.partition_point(|b| *b < oldest.block)..];
-            let stubbed = newer.iter().rev().find(|b| view.is_live(**b) && is_replaced(view, **b));
+            let stubbed = newer.iter().rev().find(|b| is_replaced(view, **b));
             let stop = stubbed.map_or(0, |stop| self.pending.partition_point(|c| c.block <= *stop));
             self.pending.drain(..stop);
         }
@@ -266,27 +272,20 @@ impl RuleState {
         }
     }
 
-    /// Looks at the items that crossed the boundary since the last time; at all of them once blocks have
-    /// left the history. Gives the boundary.
+    /// Looks at the items that crossed the boundary since the last time, and anew at those behind a block that
+    /// left the history or came back. Gives the boundary.
     fn look_at_new(&mut self, stub: &StubRule, view: &View<'_>, law: Option<&EstimateLaw>) -> u32 {
-        let boundary = boundary(stub, view, law);
+        let changed = self.seen.left(&view.changed);
+        let boundary = boundary(stub, view, law, self.counted(stub, view, changed));
         let cumulative = matches!(stub.view, EditView::Stateless | EditView::Server);
-        if self.looked_in != view.epoch + 1 {
-            self.looked_in = view.epoch + 1;
-            self.cursor = match stub.items {
-                Items::Results | Items::Pairs => view.results.partition_point(|b| *b < view.live_from),
-                Items::Inputs | Items::Thinking => view.live_from as usize,
-            };
-            self.pending.clear();
-            self.pending_saved = 0;
-            self.replaced.clear();
-            self.replaced_saved = 0;
-            self.replaced_saved_utf16 = 0;
-            let stubbed = |b: &u32| is_stubbed_by_rule(view, *b);
+        if let Some(first) = changed.or((!self.has_looked).then_some(0)) {
+            self.has_looked = true;
+            self.go_back_to(first.min(boundary), stub, view);
             self.recent_again.clear();
             self.twins = Twins::default();
             if cumulative {
-                self.recent_again.extend((boundary..view.revealed).filter(stubbed));
+                let stubbed = |b: &u32| is_stubbed_by_rule(view, *b);
+                self.recent_again.extend(view.live_in(boundary..view.revealed).filter(stubbed));
             }
         }
         let law = law.filter(|_| needs_law(stub));
@@ -295,7 +294,7 @@ impl RuleState {
             self.look_again(kind, stub, view, law, free_from);
         }
         while let Some(block) = self.next_item(stub, view, boundary) {
-            if !view.is_live(block) || block < free_from || !self.is_of_interest(stub, view, block) {
+            if block < free_from || !self.is_of_interest(stub, view, block) {
                 continue;
             }
             if stub.repeated.is_some_and(|kind| !self.twins.is_repeated(kind, view, block)) {
@@ -338,6 +337,36 @@ impl RuleState {
         }
     }
 
+    /// The live results that `keep_recent.results` counts.
+    fn counted<'v>(&'v mut self, stub: &StubRule, view: &'v View<'_>, changed: Option<u32>) -> &'v [u32] {
+        if stub.only.is_empty() || stub.keep.results.is_none() {
+            return &view.results;
+        }
+        if let Some(first) = changed {
+            self.of_tools.truncate(self.of_tools.partition_point(|b| *b < first));
+            self.of_tools_seen = self.of_tools_seen.min(view.results.partition_point(|b| *b < first));
+        }
+        let is_counted = |b: &u32| view.tool(*b).is_some_and(|t| stub.only.iter().any(|p| t.matches(p)));
+        let new = &view.results[self.of_tools_seen..];
+        self.of_tools.extend(new.iter().copied().filter(is_counted));
+        self.of_tools_seen = view.results.len();
+        &self.of_tools
+    }
+
+    /// Forgets the items from block `first` on, to look at them anew.
+    fn go_back_to(&mut self, first: u32, stub: &StubRule, view: &View<'_>) {
+        let cursor = match stub.items {
+            Items::Results | Items::Pairs => view.results.partition_point(|b| *b < first),
+            Items::Inputs | Items::Thinking => first as usize,
+        };
+        self.cursor = self.cursor.min(cursor);
+        self.pending.retain(|c| c.block < first);
+        self.pending_saved = self.pending.iter().map(|c| c.saved).sum();
+        self.replaced.retain(|c| c.block < first);
+        self.replaced_saved = self.replaced.iter().map(|c| c.saved).sum();
+        self.replaced_saved_utf16 = self.replaced.iter().map(|c| c.saved_utf16).sum();
+    }
+
     /// The next item before `boundary` that was not looked at.
     fn next_item(&mut self, stub: &StubRule, view: &View<'_>, boundary: u32) -> Option<u32> {
         if matches!(stub.items, Items::Results | Items::Pairs) {
@@ -347,9 +376,10 @@ impl RuleState {
         }
         let wanted = if stub.items == Items::Inputs { BlockKind::ToolUse } else { BlockKind::Thinking };
         let kinds = &view.session.blocks.kind;
-        let found = (self.cursor..boundary as usize).find(|i| kinds[*i] == wanted);
-        self.cursor = found.map_or(self.cursor.max(boundary as usize), |i| i + 1);
-        found.and_then(|i| u32::try_from(i).ok())
+        let cursor = u32::try_from(self.cursor).unwrap_or(u32::MAX);
+        let found = view.live_in(cursor..boundary).find(|b| kinds[*b as usize] == wanted);
+        self.cursor = found.map_or(cursor.max(boundary), |block| block + 1) as usize;
+        found
     }
 
     fn is_of_interest(&self, stub: &StubRule, view: &View<'_>, block: u32) -> bool {

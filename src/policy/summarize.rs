@@ -45,21 +45,15 @@ pub fn cut_before_tail(view: &View<'_>, law: &EstimateLaw, keep_tokens: u64) -> 
         tokens += view.message_tokens(law, range);
     }
     let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b <= from)];
-    let cut = starts.iter().rev().copied().take_while(|b| *b >= view.live_from).find(|b| view.is_live(*b))?;
-    let follows = view.summary.is_some() || (view.live_from..cut).any(|b| view.is_live(b));
+    let cut = *starts.last()?;
+    let follows = view.summary.is_some() || view.live.last_before(cut).is_some();
     follows.then_some(cut)
 }
 
 /// The live client message that ends right before block `end`.
 fn message_before(view: &View<'_>, end: u32) -> Option<Range<u32>> {
     let messages = &view.session.blocks.message;
-    let mut last = end;
-    while last > view.live_from && !view.is_live(last - 1) {
-        last -= 1;
-    }
-    if last <= view.live_from {
-        return None;
-    }
+    let last = view.live.last_before(end)? + 1;
     let message = messages[(last - 1) as usize];
     let mut start = last - 1;
     while start > view.live_from && messages[(start - 1) as usize] == message && view.is_live(start - 1) {
@@ -72,7 +66,7 @@ fn message_before(view: &View<'_>, end: u32) -> Option<Range<u32>> {
 pub fn messages_in(view: &View<'_>, range: Range<u32>, merged: bool) -> u64 {
     let mut count = u64::from(view.summary.is_some() && range.start == view.live_from);
     let mut last = None;
-    for i in range.filter(|i| view.is_live(*i)) {
+    for i in view.live_in(range) {
         if last.is_none_or(|last| !view.are_one_message(last, i, merged)) {
             count += 1;
         }

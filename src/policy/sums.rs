@@ -1,13 +1,16 @@
 //! Running sums of the client's estimate over its messages: what is asked again costs what is new.
 
 use super::estimate::EstimateLaw;
+use super::live::Seen;
 use super::view::View;
 
 /// Estimated sizes of the live messages, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
-    /// Epoch and edits they were worked out in; `None`: not yet.
-    key: Option<(u32, u32)>,
+    /// Changes that are taken in.
+    seen: Seen,
+    /// Thousandths of tokens of the summary in front.
+    summary: u64,
     /// First block of each live message.
     starts: Vec<u32>,
     /// Thousandths of tokens before each of them, the summary included.
@@ -19,29 +22,42 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Takes in what is new; everything where the history was edited.
+    /// Takes in what is new, and everything from where the history was edited.
     pub fn refresh(&mut self, view: &View<'_>, law: &EstimateLaw) {
-        if self.key != Some((view.epoch, view.edits)) {
-            self.key = Some((view.epoch, view.edits));
-            self.starts.clear();
-            self.before.clear();
-            self.total = view.summary_milli(law);
-            self.to = view.live_from;
-        } else if self.to < view.revealed
-            && let (Some(start), Some(before)) = (self.starts.pop(), self.before.pop())
-        {
-            // The last message may have grown.
-            self.to = start;
-            self.total = before;
+        let changed = self.seen.changed(&view.changed);
+        // Unless it changed, only the last message may have grown.
+        let first = changed.unwrap_or(self.to);
+        if changed.is_some() || self.to < view.revealed {
+            // The message that begins before may reach behind.
+            self.go_back_to(self.starts.partition_point(|s| *s < first).saturating_sub(1));
         }
-        while self.to < view.revealed {
-            let range = view.message_from(self.to, law.merged);
-            self.to = range.end;
-            if range.clone().any(|block| view.is_live(block)) {
-                self.starts.push(range.start);
-                self.before.push(self.total);
-                self.total += view.message_milli(law, range);
+        if changed.is_some() {
+            let summary = view.summary_milli(law);
+            if summary != self.summary {
+                self.go_back_to(0);
+                self.summary = summary;
             }
+        }
+        if self.starts.is_empty() {
+            self.to = view.live_from;
+            self.total = self.summary;
+        }
+        for message in view.messages_from(self.to, law.merged) {
+            self.to = message.end;
+            self.starts.push(message.start);
+            self.before.push(self.total);
+            self.total += view.message_milli(law, message);
+        }
+        self.to = view.revealed;
+    }
+
+    /// Forgets all but the first `kept` messages.
+    fn go_back_to(&mut self, kept: usize) {
+        if let (Some(start), Some(before)) = (self.starts.get(kept), self.before.get(kept)) {
+            self.to = *start;
+            self.total = *before;
+            self.starts.truncate(kept);
+            self.before.truncate(kept);
         }
     }
 

@@ -33,7 +33,13 @@ pub fn boundary_of_folded(view: &View<'_>, turn: Turn, turns: u64, end: u32) -> 
 
 /// Turns that begin before `end` and are in the history.
 pub fn count(view: &View<'_>, turn: Turn, end: u32) -> u64 {
-    starts_from_end(view, turn, end).count() as u64
+    let steps = &view.session.steps;
+    let count = match turn {
+        Turn::User => view.user_messages.partition_point(|b| *b < end),
+        Turn::Assistant => view.answered.partition_point(|s| steps[*s as usize].output.start < end),
+        Turn::Boundary | Turn::Pair | Turn::Invocation => starts_from_end(view, turn, end).count(),
+    };
+    count as u64
 }
 
 /// Whether there are at least so many.
@@ -47,7 +53,7 @@ fn starts_from_end<'v>(view: &'v View<'_>, turn: Turn, end: u32) -> Box<dyn Iter
     let steps = &view.session.steps;
     let live = move |b: &u32| *b < end && *b >= view.live_from && view.is_live(*b);
     match turn {
-        Turn::User => Box::new(view.user_messages.iter().rev().copied().filter(live)),
+        Turn::User => Box::new(view.user_messages.iter().rev().copied().filter(move |b| *b < end)),
         Turn::Assistant => {
             let starts = view.answered.iter().rev().map(|s| steps[*s as usize].output.start);
             Box::new(starts.filter(move |b| *b < end))

@@ -1,8 +1,11 @@
 //! What a policy sees: what the client itself knows. Never the provider's true counts, except the usage
 //! it reported.
 
+use std::ops::Range;
+
 use crate::policy::estimate::{Anchor, EstimateLaw, MessageSize, TextLaw, TextSize};
 use crate::policy::laws::safe_name;
+use crate::policy::live::{Changed, Live, Work};
 use crate::policy::sent::Stub;
 use crate::session::compile::json_utf16;
 use crate::session::{BlockKind, Flags, Session, Tool};
@@ -123,11 +126,13 @@ pub struct View<'s> {
     pub summary: Option<SummaryMessage>,
     /// The newest summary alone.
     pub last_summary: Option<SummaryMessage>,
+    /// Which blocks are in the history.
+    pub live: Live,
     /// Stubs that stand in requests, by ascending block.
     pub stubs: Vec<Stub>,
-    /// Tool results that came, ascending; not all need be live.
+    /// Tool results in the history, ascending.
     pub results: Vec<u32>,
-    /// First blocks of the user messages that came, ascending; not all need be live.
+    /// First blocks of the user messages in the history, ascending.
     pub user_messages: Vec<u32>,
     /// Steps whose answer is in the history, ascending.
     pub answered: Vec<u32>,
@@ -140,21 +145,22 @@ pub struct View<'s> {
     /// Prompt tokens of the request as the client sends it: its own stubs count, what the provider edits
     /// does not.
     pub raw_tokens: u64,
-    /// Grows whenever blocks leave the history.
-    pub epoch: u32,
-    /// Grows whenever stored content is replaced.
-    pub edits: u32,
+    /// From where on it is not what it was.
+    pub changed: Changed,
     /// Blocks that were there when the stored history was edited last.
     pub edited_at: u32,
     /// UTF-16 units of the model's id.
     pub model_id_utf16: u64,
     /// Of the name of each of the session's tools.
     pub tool_names: Vec<NameSize>,
+    /// What all that looked through it went through.
+    pub work: Work,
 }
 
 impl View<'_> {
     /// Whether block `i` is in the history.
     pub fn is_live(&self, i: u32) -> bool {
+        self.work.add(1);
         i >= self.live_from && !self.states[i as usize].has_left()
     }
 
@@ -169,6 +175,26 @@ impl View<'_> {
             view.states[new.block as usize].0 |= State::REPLACED.0;
         }
         view
+    }
+
+    /// The blocks of a range that are in the history.
+    pub fn live_in(&self, range: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + Clone {
+        self.live.runs_in(range).flatten().inspect(|_| self.work.add(1))
+    }
+
+    /// The client messages of which a block is in the history, from block `from` on; the first begins there
+    /// or later.
+    pub fn messages_from(&self, from: u32, merged: bool) -> impl Iterator<Item = Range<u32>> {
+        let mut from = from;
+        std::iter::from_fn(move || {
+            let mut start = self.live.first_from(from)?;
+            while start > from && self.are_one_message(start - 1, start, merged) {
+                start -= 1;
+            }
+            let message = self.message_from(start, merged);
+            from = message.end;
+            Some(message)
+        })
     }
 
     /// Sizes of a block whose stored content is not the recorded one.
@@ -208,12 +234,12 @@ impl View<'_> {
     }
 
     /// The client message that starts at block `from`: its range of blocks.
-    pub fn message_at(&self, from: u32) -> std::ops::Range<u32> {
+    pub fn message_at(&self, from: u32) -> Range<u32> {
         self.message_from(from, false)
     }
 
     /// The same; `merged`: all results of a batch are one message.
-    pub fn message_from(&self, from: u32, merged: bool) -> std::ops::Range<u32> {
+    pub fn message_from(&self, from: u32, merged: bool) -> Range<u32> {
         let blocks = &self.session.blocks;
         let mut end = from + 1;
         while end < self.revealed && self.are_one_message(end - 1, end, merged) {
@@ -232,7 +258,7 @@ impl View<'_> {
     }
 
     /// The message that ends with block `last`, live blocks only.
-    pub fn message_to(&self, last: u32, merged: bool) -> std::ops::Range<u32> {
+    pub fn message_to(&self, last: u32, merged: bool) -> Range<u32> {
         let mut start = last;
         while start > self.live_from
             && self.are_one_message(start - 1, start, merged)
@@ -325,7 +351,8 @@ impl View<'_> {
     }
 
     /// Thousandths of tokens of the client message in `range`; see [`EstimateLaw::total`].
-    pub fn message_milli(&self, law: &EstimateLaw, range: std::ops::Range<u32>) -> u64 {
+    pub fn message_milli(&self, law: &EstimateLaw, range: Range<u32>) -> u64 {
+        self.work.add(range.len());
         match &law.texts {
             Some(text) => {
                 let live = range.filter(|block| self.is_live(*block));
@@ -336,12 +363,12 @@ impl View<'_> {
     }
 
     /// Tokens of the client message in `range`.
-    pub fn message_tokens(&self, law: &EstimateLaw, range: std::ops::Range<u32>) -> u64 {
+    pub fn message_tokens(&self, law: &EstimateLaw, range: Range<u32>) -> u64 {
         law.total(self.message_milli(law, range))
     }
 
     /// JSON size of the client message in `range`, measured by `law`.
-    pub fn message_size<'l>(&self, law: &'l EstimateLaw, range: std::ops::Range<u32>) -> MessageSize<'l> {
+    pub fn message_size<'l>(&self, law: &'l EstimateLaw, range: Range<u32>) -> MessageSize<'l> {
         let blocks = &self.session.blocks;
         let first = range.start as usize;
         match blocks.kind[first] {
@@ -386,7 +413,7 @@ impl View<'_> {
         }
     }
 
-    fn assistant_size<'l>(&self, law: &'l EstimateLaw, range: std::ops::Range<u32>) -> MessageSize<'l> {
+    fn assistant_size<'l>(&self, law: &'l EstimateLaw, range: Range<u32>) -> MessageSize<'l> {
         let blocks = &self.session.blocks;
         let has_calls = range.clone().any(|i| blocks.kind[i as usize] == BlockKind::ToolUse);
         let step = self.session.steps.partition_point(|s| s.output.start <= range.start).saturating_sub(1);
@@ -458,16 +485,8 @@ impl View<'_> {
         law.total(self.summary_milli(law) + self.milli_from(law, self.live_from))
     }
 
-    fn milli_from(&self, law: &EstimateLaw, mut from: u32) -> u64 {
-        let mut milli = 0;
-        while from < self.revealed {
-            let range = self.message_from(from, law.merged);
-            from = range.end;
-            if range.clone().any(|block| self.is_live(block)) {
-                milli += self.message_milli(law, range);
-            }
-        }
-        milli
+    fn milli_from(&self, law: &EstimateLaw, from: u32) -> u64 {
+        self.messages_from(from, law.merged).map(|message| self.message_milli(law, message)).sum()
     }
 
     /// Thousandths of estimated tokens of the summary message, 0 without one.

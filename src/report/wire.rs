@@ -147,6 +147,17 @@ macro_rules! numbers {
             violations: u64,
             #[serde(default, skip_serializing_if = "is_zero")]
             allowed_mismatches: u64,
+            /// Recorded calls made again after the strategy had taken their result out of the request.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            refetched_calls: u64,
+            #[serde(default, skip_serializing_if = "is_zero")]
+            refetched_tokens: u64,
+            /// Recorded calls made again while their result was there in full.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            repeated_calls: u64,
+            /// Compactions that took out what one of the next requests fetched again.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            refetched_compactions: u64,
             #[serde(default, skip_serializing_if = "is_zero")]
             recorded_compactions_undone: u64,
             /// Tokens in front of the conversation that the recording does not show.
@@ -185,6 +196,10 @@ macro_rules! numbers_of {
             recoveries: s.recoveries,
             violations: s.violations,
             allowed_mismatches: s.allowed_mismatches,
+            refetched_calls: s.refetched_calls,
+            refetched_tokens: s.refetched_tokens,
+            repeated_calls: s.repeated_calls,
+            refetched_compactions: s.refetched_compactions,
             recorded_compactions_undone: s.recorded_compactions_undone,
             hidden_prefix_tokens: s.hidden_prefix_tokens,
         }
@@ -253,6 +268,10 @@ impl CellWire {
             overflows: self.overflows,
             recoveries: self.recoveries,
             violations: self.violations,
+            refetched_calls: self.refetched_calls,
+            refetched_tokens: self.refetched_tokens,
+            repeated_calls: self.repeated_calls,
+            refetched_compactions: self.refetched_compactions,
             recorded_compactions_undone: self.recorded_compactions_undone,
             stopped_at_request: None,
             stop_reason: None,

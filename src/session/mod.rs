@@ -6,6 +6,7 @@
 
 pub mod compile;
 pub mod hash_trace;
+pub mod repeats;
 pub mod roles;
 pub mod scale;
 pub mod trace;
@@ -120,6 +121,8 @@ pub struct Blocks {
     pub ascii: Vec<u32>,
     /// Of a call: UTF-16 units of its arguments rendered as `key=json, key2=json`. Else 0.
     pub args_utf16: Vec<u32>,
+    /// See [`Blocks::repeated_calls`].
+    repeats: repeats::Repeats,
 }
 
 /// One row of [`Blocks`], for building.

@@ -146,6 +146,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             self.context.mark_sent();
         }
         let withheld = self.fold(plan, Some(call.summary));
+        if let Some(fold) = self.context.folds.last() {
+            self.refetches.compacted(self.log.number(), &fold.folded);
+        }
         self.cut_what_is_kept(id, plan);
         let file = archive.map(|_| Archive::file(self.archived));
         self.archived += u64::from(archive.is_some());
@@ -322,8 +325,8 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         };
         let at = self.context.view().revealed;
         let accumulates = plan.spec.accumulates;
-        let fold =
-            Fold { fold_to: plan.fold_to, keep: plan.keep.clone(), at, summary, summary_at, accumulates };
+        let (fold_to, keep, folded) = (plan.fold_to, plan.keep.clone(), Vec::new());
+        let fold = Fold { fold_to, keep, at, summary, summary_at, accumulates, folded };
         let withhold_kept = plan.spec.withhold_kept_thinking;
         let withheld = self.context.fold_all(fold.clone(), withhold_kept);
         self.note(Change::Compaction { fold, withhold_kept });

@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::leave::Fold;
 use super::wire::{Wire, is_replayable};
 use crate::cause::Cause;
+use crate::policy::live::{Changed, Live, Work};
 use crate::policy::plan::{Offload, StubPlan, StubTokens};
 pub use crate::policy::sent::Stub;
 use crate::policy::view::{NameSize, State, Stored, View};
@@ -23,9 +24,11 @@ const CLEARED_TEXT_UTF16: u64 = 33;
 pub struct Memory {
     states: Vec<State>,
     stored: Vec<Stored>,
+    live: Live,
     results: Vec<u32>,
     user_messages: Vec<u32>,
     answered: Vec<u32>,
+    changed: Changed,
     usage_totals: Vec<u64>,
     usage_digits: Vec<u8>,
     tool_names: Vec<NameSize>,
@@ -69,9 +72,11 @@ impl<'s> Context<'s> {
         let Memory {
             states,
             stored,
+            mut live,
             results,
             user_messages,
             answered,
+            mut changed,
             usage_totals,
             usage_digits,
             tool_names,
@@ -79,6 +84,9 @@ impl<'s> Context<'s> {
             folds,
             wire,
         } = memory;
+        live.clear();
+        changed.left.clear();
+        changed.edited.clear();
         let view = View {
             session,
             states: emptied(states),
@@ -87,6 +95,7 @@ impl<'s> Context<'s> {
             live_from: 0,
             summary: None,
             last_summary: None,
+            live,
             results: emptied(results),
             user_messages: emptied(user_messages),
             answered: emptied(answered),
@@ -95,11 +104,11 @@ impl<'s> Context<'s> {
             stubs: emptied(stubs),
             tool_results_utf16: 0,
             raw_tokens: session.prefix.tokens(),
-            epoch: 0,
-            edits: 0,
+            changed,
             edited_at: 0,
             model_id_utf16,
             tool_names: emptied(tool_names),
+            work: Work::default(),
         };
         let mut context = Context {
             view,
@@ -120,9 +129,11 @@ impl<'s> Context<'s> {
         let View {
             states,
             stored,
+            live,
             results,
             user_messages,
             answered,
+            changed,
             usage_totals,
             usage_digits,
             tool_names,
@@ -132,9 +143,11 @@ impl<'s> Context<'s> {
         Memory {
             states,
             stored,
+            live,
             results,
             user_messages,
             answered,
+            changed,
             usage_totals,
             usage_digits,
             tool_names,
@@ -166,6 +179,7 @@ impl<'s> Context<'s> {
         let columns = range.start as usize..range.end as usize;
         self.view.revealed = range.end;
         self.view.states.resize(columns.end, State::default());
+        self.view.live.push(range.clone());
         let tokens: u64 = session.blocks.tokens[columns.clone()].iter().map(|t| u64::from(*t)).sum();
         self.view.raw_tokens += tokens;
         for (block, kind) in range.zip(&session.blocks.kind[columns]) {
@@ -176,18 +190,19 @@ impl<'s> Context<'s> {
                         u64::from(session.blocks.utf16[block as usize]) + u64::from(images);
                     self.view.results.push(block);
                 }
-                BlockKind::UserText | BlockKind::Image => self.note_user_message(block),
+                BlockKind::UserText | BlockKind::Image if self.begins_message(block) => {
+                    self.view.user_messages.push(block);
+                }
+                BlockKind::UserText | BlockKind::Image => {}
                 BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => {}
             }
         }
     }
 
-    fn note_user_message(&mut self, block: u32) {
+    pub(super) fn begins_message(&self, block: u32) -> bool {
         let messages = &self.view.session.blocks.message;
         let i = block as usize;
-        if i == 0 || messages[i] != messages[i - 1] {
-            self.view.user_messages.push(block);
-        }
+        i == 0 || messages[i] != messages[i - 1]
     }
 
     /// Step `step` was answered: its usage is what the client knows from now on.
@@ -406,17 +421,21 @@ impl<'s> Context<'s> {
     pub(super) fn withhold(&mut self, range: Range<u32>) -> (u64, Option<u32>) {
         let mut count = 0;
         let mut first = None;
-        for block in range.start.max(self.view.live_from)..range.end.min(self.view.revealed) {
-            let i = block as usize;
-            let is_sent = self.view.session.blocks.kind[i] == BlockKind::Thinking
-                && is_replayable(self.view.session.blocks.flags[i])
-                && !self.view.states[i].has(State::WITHHELD)
-                && !self.view.states[i].has_left();
-            if is_sent {
-                self.set_state(block, State::WITHHELD);
-                self.view.raw_tokens -= u64::from(self.view.session.blocks.tokens[i]);
-                count += 1;
-                first = first.or(Some(block));
+        let view = &mut self.view;
+        let blocks = &view.session.blocks;
+        for run in view.live.runs_in(range) {
+            view.work.add(run.len());
+            for block in run {
+                let i = block as usize;
+                let is_sent = blocks.kind[i] == BlockKind::Thinking
+                    && is_replayable(blocks.flags[i])
+                    && !view.states[i].has(State::WITHHELD);
+                if is_sent {
+                    view.states[i].0 |= State::WITHHELD.0;
+                    view.raw_tokens -= u64::from(blocks.tokens[i]);
+                    count += 1;
+                    first = first.or(Some(block));
+                }
             }
         }
         (count, first)

@@ -48,11 +48,12 @@ impl Context<'_> {
             self.answers_edited |= self.view.session.blocks.kind[i] == BlockKind::ToolUse;
             self.view.raw_tokens = self.view.raw_tokens + self.client_tokens(new.block) - before;
         }
-        self.view.edits += 1;
+        let first_stored = stored.iter().map(|s| s.block).min().unwrap_or(self.view.revealed);
+        self.view.changed.edited.note(first_stored);
         self.view.edited_at = self.view.revealed;
         let withheld = withhold.cloned().map_or(0, |range| self.withhold(range).0);
-        let first = stored.iter().map(|s| s.block).chain(withhold.map(|r| r.start)).min();
-        self.resend_from(first.unwrap_or(self.view.revealed), Cause::PrefixRule);
+        let first = withhold.map_or(first_stored, |range| range.start.min(first_stored));
+        self.resend_from(first, Cause::PrefixRule);
         withheld
     }
 
@@ -154,7 +155,9 @@ impl Context<'_> {
     pub(super) fn hide_with_call(&mut self, result: u32) {
         self.set_state(result, State::HIDDEN);
         if let Some(call) = self.call_of(result) {
-            self.view.raw_tokens -= self.client_tokens(call);
+            if self.view.is_live(call) {
+                self.view.raw_tokens -= self.client_tokens(call);
+            }
             self.set_state(call, State::HIDDEN);
         }
     }
@@ -163,7 +166,9 @@ impl Context<'_> {
     pub(super) fn show_call_of(&mut self, result: u32) -> Option<u32> {
         let call = self.call_of(result)?;
         self.view.states[call as usize].0 &= !State::HIDDEN.0;
-        self.view.raw_tokens += self.client_tokens(call);
+        if self.view.is_live(call) {
+            self.view.raw_tokens += self.client_tokens(call);
+        }
         Some(call)
     }
 
@@ -178,9 +183,9 @@ impl Context<'_> {
             return Err(BrokenPlan("a compaction must fold something that is in the history"));
         }
         let blocks = &view.session.blocks;
-        if let Some(kept) = (plan.fold_to..view.revealed).find(|b| view.is_live(*b)) {
+        if let Some(kept) = view.live.first_from(plan.fold_to) {
             let message = blocks.message[kept as usize];
-            let folds_part = (view.live_from..plan.fold_to).rev().find(|b| view.is_live(*b));
+            let folds_part = view.live.last_before(plan.fold_to);
             if folds_part.is_some_and(|b| blocks.message[b as usize] == message) {
                 return Err(BrokenPlan("a compaction must not cut a message in two"));
             }

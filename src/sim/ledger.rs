@@ -71,7 +71,13 @@ impl Ledger {
             context.replay(&entry.change);
         }
         self.reveal_to(&mut context, live.view.revealed);
-        context.recount();
+        context.recount_answers();
+        debug_assert_eq!(context.totals(), (context.view.raw_tokens, context.view.tool_results_utf16));
+        debug_assert_eq!(live.totals(), (live.view.raw_tokens, live.view.tool_results_utf16));
+        debug_assert_eq!(context.view.live, live.view.live);
+        debug_assert_eq!(context.view.results, live.view.results);
+        debug_assert_eq!(context.view.user_messages, live.view.user_messages);
+        debug_assert_eq!(context.view.answered, live.view.answered);
         context.wire.adopt(&live.wire);
         context
     }

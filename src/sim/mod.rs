@@ -12,6 +12,7 @@ pub mod ledger;
 mod recorded;
 mod recording;
 mod recover;
+mod refetch;
 pub mod run;
 mod send;
 pub mod summary;

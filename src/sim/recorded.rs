@@ -22,6 +22,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         }
         self.reveal_to(session.steps[step].input.start);
         let events = &session.events[begin..begin + due];
+        self.refetches.recorded(events);
         let resumed = events.iter().any(|e| e.kind == EventKind::Resumed);
         for group in events.chunk_by(|a, b| drop_reason(a).is_some() && drop_reason(a) == drop_reason(b)) {
             match drop_reason(&group[0]) {

@@ -1,9 +1,12 @@
 //! The recorder's side of a run: rows, events and the summary, from what the provider answered.
 
+use std::ops::Range;
+
 use super::Recorder;
 use super::aside::SummaryCall;
 use super::context::Context;
 use super::events::{RequestRow, SimEvent, SimEventKind};
+use super::refetch::Refetches;
 use super::summary::{StopReason, Summary};
 use crate::cause::Cause;
 use crate::policy::laws::digits;
@@ -134,6 +137,12 @@ impl<'a, R: Recorder> Recording<'a, R> {
             rejections: self.rejections,
         });
         usage
+    }
+
+    /// The request was answered with `output`: what of it was asked before.
+    pub(super) fn answered_with(&mut self, refetches: &mut Refetches, view: &View<'_>, output: &Range<u32>) {
+        let number = self.number();
+        refetches.answered(self.session, view, (number, output), &mut self.summary);
     }
 
     /// Whether per-request output is wanted, and with it the client's estimate.

@@ -55,13 +55,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let aside = step.pull_back(messages_in(view, view.live_from..view.revealed, merged))?;
         let mut end = view.revealed;
         for _ in 0..aside {
-            while end > view.live_from && !view.is_live(end - 1) {
-                end -= 1;
-            }
-            if end <= view.live_from {
-                return None;
-            }
-            end = view.message_to(end - 1, merged).start;
+            end = view.message_to(view.live.last_before(end)?, merged).start;
         }
         let occasion = Occasion { is_forced: true, end, ..self.occasion(Hook::Overflow) };
         self.policy.begin(&occasion);

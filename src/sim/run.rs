@@ -16,6 +16,7 @@ use super::compact::Underway;
 use super::context::{Context, Memory};
 use super::ledger::{Change, Ledger};
 use super::recording::{Recording, usage_digits};
+use super::refetch::Refetches;
 use super::wire::is_replayable;
 use super::{Recorder, Summary};
 use crate::cause::Cause;
@@ -104,6 +105,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
         archived: 0,
         underway: Vec::new(),
         reclaimed: None,
+        refetches: Refetches::default(),
         reads_estimate: strategy.estimate.is_some() && (strategy.uses_estimate() || recorder_wants),
         compactions_are_undone: session.recorded_compactions_undone() > 0,
     };
@@ -145,6 +147,8 @@ pub(super) struct Cell<'a, 'p, P, R> {
     pub(super) underway: Vec<Underway<'p>>,
     /// An edit that nothing followed yet: rule, measure before and after, tokens that left.
     pub(super) reclaimed: Option<(String, u64, u64, u64)>,
+    /// What the recording fetches again.
+    pub(super) refetches: Refetches,
     /// Somebody reads the client's estimate, and with it the digits of the usage a client stores.
     pub(super) reads_estimate: bool,
     pub(super) compactions_are_undone: bool,
@@ -186,6 +190,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             |b: &u32| kinds[*b as usize] == BlockKind::Thinking && is_replayable(flags[*b as usize]);
         self.thinking.extend(output.clone().filter(replayable));
         self.provider.answered(&self.thinking);
+        self.log.answered_with(&mut self.refetches, self.context.view(), &output);
         if self.hooks.has(Hook::Response) || self.hooks.has(Hook::TurnEnd) {
             let has_calls = output.clone().any(|b| kinds[b as usize] == BlockKind::ToolUse);
             self.reveal_to(output.end);

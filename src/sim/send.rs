@@ -23,7 +23,18 @@ impl Context<'_> {
         self.send_blocks(range);
     }
 
+    /// What is still in the history of these blocks.
     fn send_blocks(&mut self, range: Range<u32>) {
+        let mut from = range.start;
+        loop {
+            let Some(run) = self.view.live.runs_in(from..range.end).next() else { return };
+            from = run.end;
+            self.send_run(run);
+        }
+    }
+
+    fn send_run(&mut self, range: Range<u32>) {
+        self.view.work.add(range.len());
         let session = self.view.session;
         let states = &self.view.states[range.start as usize..range.end as usize];
         if states.iter().all(|state| *state == State::default()) {
@@ -49,6 +60,7 @@ impl Context<'_> {
         let summary_ref = self.summary_at.checked_sub(1).filter(|_| self.summary_at > view.live_from);
         let mut at = view.stubs.partition_point(|s| s.block < first);
         self.wire.rewrite_from(first, cause, |block, sent| {
+            view.work.add(1);
             let state = view.states[block as usize];
             // Only results, and calls and thinking where a rule is about them, are ever sent as something else.
             let is_edited = |kind| answers_edited && matches!(kind, SentKind::ToolUse | SentKind::Thinking);

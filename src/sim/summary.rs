@@ -112,6 +112,14 @@ pub struct Summary {
     pub recoveries: u64,
     /// Broken plans, and rejections of a retry.
     pub violations: u64,
+    /// Recorded calls made again after the strategy had taken their result out of the request, or cut it.
+    pub refetched_calls: u64,
+    /// Tokens of what these brought.
+    pub refetched_tokens: u64,
+    /// Recorded calls made again while their result was there in full.
+    pub repeated_calls: u64,
+    /// Compactions that took out what one of the next requests fetched again.
+    pub refetched_compactions: u64,
     /// Recorded compactions that were undone.
     pub recorded_compactions_undone: u64,
     /// Request at which the run stopped, from 1.
@@ -161,6 +169,10 @@ impl Summary {
         self.overflows += other.overflows;
         self.recoveries += other.recoveries;
         self.violations += other.violations;
+        self.refetched_calls += other.refetched_calls;
+        self.refetched_tokens += other.refetched_tokens;
+        self.repeated_calls += other.repeated_calls;
+        self.refetched_compactions += other.refetched_compactions;
         self.recorded_compactions_undone += other.recorded_compactions_undone;
         self.hidden_prefix_tokens += other.hidden_prefix_tokens;
     }

@@ -6,10 +6,8 @@ use super::{Found, counted, number};
 use crate::audit::account::{Call, FlawKind};
 use crate::audit::judge::Series;
 use crate::audit::signs::Signs;
+use crate::session::repeats::REFETCH_REQUESTS;
 use crate::session::roles::Role;
-
-/// Requests after a compaction in which a repeated call counts as fetching again what it removed.
-const REFETCH_REQUESTS: u32 = 20;
 
 fn number_of(request: u32) -> u32 {
     request.saturating_add(1)

@@ -8,16 +8,14 @@ use ctxsim::provider::price::{Price, Rates};
 use ctxsim::session::{BlockKind, Session};
 use ctxsim::usage::Usage;
 
-use super::{breaks, compactions, hit_rate, model, passes, run_with, simulate, strategy_on};
+use crate::policy_support::{
+    base, breaks, compactions, hit_rate, model, passes, run_with, simulate, strategy_on, with_gap,
+};
 
 /// Results of 10,000 characters and 2,500 tokens.
 fn results_of_ten_thousand(requests: u32) -> Session {
     let growth = ConstantGrowth { requests, result_utf16: 10_000, result_tokens: 2_500, ..base() };
     growth.session()
-}
-
-fn base() -> ConstantGrowth {
-    ConstantGrowth { model: "claude-opus-5".to_owned(), ..ConstantGrowth::default() }
 }
 
 /// Clears oldest results above `trigger` characters until `target` is left.
@@ -250,14 +248,6 @@ const WHEN_COLD: &str = r#"
     cadence = { when_cache = "cold" }
 "#;
 
-/// `session` with a pause of so many milliseconds before the request at index `at`.
-fn with_gap(mut session: Session, at: usize, gap_ms: i64) -> Session {
-    for step in &mut session.steps[at..] {
-        step.start_ms = step.start_ms.map(|ms| ms + gap_ms);
-    }
-    session
-}
-
 /// lijunzh/koda#639: microcompaction at the seventh result and at every call after it; gated on the gap,
 /// it does nothing while the cache is warm.
 #[test]
@@ -400,4 +390,31 @@ fn of_two_copies_the_one_that_was_not_sent_yet_goes_for_free() {
         let (both, _) = simulate(&session, &rules);
         assert_eq!(both.elided_results, 1, "one of two copies goes, whichever: {order:?}");
     }
+}
+
+/// anthropics/claude-code#90716: after 155 images each further one put out the oldest, so that 22 of the last 27
+/// requests wrote the conversation anew; put out in batches, two of them do.
+#[test]
+fn images_that_make_way_one_by_one_break_at_each_of_them() {
+    let mut session = ConstantGrowth { requests: 156 + 27, ..base() }.session();
+    // Images are what Bash brings here; another tool answers 5 of the 27 requests.
+    session.tools.push(session.tools[0].clone());
+    session.tools[1].name = "Other".to_owned();
+    for other in [0, 6, 12, 18, 24] {
+        let step = session.steps[156 + other].clone();
+        let call = session.steps[155 + other].output.clone();
+        for block in call.chain(step.input) {
+            let tool = &mut session.blocks.tool[block as usize];
+            // What is no call and no result has none.
+            *tool = if *tool == 0 { 1 } else { *tool };
+        }
+    }
+    let evicting = |quantum: u64| {
+        let rules = keep_newest(155, quantum).replace("keep_recent", "only = [\"exact:Bash\"], keep_recent");
+        breaks(&simulate(&session, &rules).1)
+    };
+    let images: Vec<u32> = (157..=183).filter(|request| (request - 157) % 6 != 0).collect();
+    assert_eq!((evicting(1), images.len()), (images, 22));
+    // 177 images in the end: the boundary stands at 160 - 155 from the 160th on, and moves at the 170th.
+    assert_eq!(evicting(10).len(), 2);
 }

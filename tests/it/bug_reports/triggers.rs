@@ -1,6 +1,7 @@
 //! When a strategy acts, and whether it should (reports 53 to 68 of the collection).
 
 use ctxsim::generate::ConstantGrowth;
+use ctxsim::metrics::find;
 use ctxsim::policy::laws::{offload_file_name, offload_path, written_path};
 use ctxsim::session::compile::{CompileOptions, compile};
 use ctxsim::session::{BlockKind, Session};
@@ -9,47 +10,10 @@ use ctxsim::sim::summary::StopReason;
 use ctxsim::transcript::{Content, Image, ResultPart};
 use proptest::prelude::*;
 
+use crate::policy_support::{
+    SHORT, base, compactions, model, run_in, run_with, simulate, strategy_on, summarize, with_prompt,
+};
 use crate::transcripts::{call, input, response, text, transcript};
-
-use super::{compactions, model, run_in, run_with, simulate, strategy_on};
-
-fn base() -> ConstantGrowth {
-    ConstantGrowth { model: "claude-opus-5".to_owned(), ..ConstantGrowth::default() }
-}
-
-/// Summarizes everything but what `select` keeps, when `when` holds; `more` are further keys of the rule.
-fn summarize(at: &str, when: &str, select: &str, more: &str) -> String {
-    format!(
-        r#"
-        [[rule]]
-        id = "summarize"
-        at = {at}
-        when = [{when}]
-        select = {{ messages = {{ {select} }} }}
-        {more}
-        [rule.summarize]
-        input = "messages"
-        system_chars = 100
-        prompt_chars = 100
-        wrap_chars = 0
-        wrap_json_escapes = 0
-        max_output_tokens = 4000
-        model = "same"
-        "#
-    )
-}
-
-const SHORT: &[(&str, i64)] = &[("summary_tokens", 300)];
-
-/// The first user message of `session` gets so many tokens, at four characters each.
-fn with_prompt(mut session: Session, tokens: u32) -> Session {
-    let blocks = &mut session.blocks;
-    blocks.tokens[0] = tokens;
-    for column in [&mut blocks.utf16, &mut blocks.bytes, &mut blocks.json_utf16, &mut blocks.ascii] {
-        column[0] = tokens * 4;
-    }
-    session
-}
 
 /// anomalyco/opencode#4416: 184,704 tokens, 183,936 of them cached, are 184,704 and not 368,640.
 #[test]
@@ -173,6 +137,39 @@ fn a_share_of_the_window_says_of_which_window() {
     let limits: Vec<i64> = strategy.rules.iter().map(|r| r.when[0].limit).collect();
     assert_eq!(limits, [244_800, 258_400]);
     assert_eq!(limits[0] * 1_000 / limits[1], 947);
+}
+
+/// openai/codex#36664: 2,607 turns with 74 compactions, 70 of them followed by a call that had been made before:
+/// what was compacted away is fetched again.
+#[test]
+fn what_a_compaction_took_is_fetched_again() {
+    let over = r#"{ of = "messages", unit = "count", over = 70 }"#;
+    let estimate = "[estimate]\nunit = \"utf16\"\nchars_per_token = 4\n";
+    let rules = format!("{estimate}{}", summarize("\"request\"", over, "", ""));
+    let mut session = ConstantGrowth { requests: 2_607, ..base() }.session();
+    let (_, record) = simulate(&session.clone(), &rules);
+    // 71 messages before request 36; a summary and two for each request before the 35th behind it.
+    let at = compactions(&record);
+    assert_eq!(at, (36..=2_607).step_by(35).collect::<Vec<_>>());
+    let call_of = |session: &Session, request: u32| {
+        let mut output = session.steps[request as usize - 1].output.clone();
+        output.find(|b| session.blocks.kind[*b as usize] == BlockKind::ToolUse).unwrap() as usize
+    };
+    // 69 at once, one with the 19th request behind the compaction, and one, too late to be laid to it, with the
+    // 20th.
+    let again = at[..69].iter().map(|at| (*at, *at)).chain([(at[70], at[70] + 19), (at[71], at[71] + 20)]);
+    for (compacted, request) in again {
+        let earlier = session.blocks.hash[call_of(&session, compacted - 3)];
+        let call = call_of(&session, request);
+        session.blocks.hash[call] = earlier;
+    }
+    let (summary, _) = simulate(&session, &rules);
+    assert_eq!((summary.compactions, summary.refetched_compactions), (74, 70));
+    assert_eq!((summary.refetched_calls, summary.refetched_tokens), (71, 71 * 100));
+    assert_eq!(find("compaction_refetch_rate").unwrap().value(&summary).to_string(), "0.945946");
+    assert_eq!(summary.repeated_calls, 0);
+    let (none, _) = simulate(&session, "");
+    assert_eq!((none.repeated_calls, none.refetched_calls), (71, 0), "nothing had left");
 }
 
 /// can1357/oh-my-pi#8887: 308 messages became 28, and the check right after still read the 363,095 tokens of

@@ -12,9 +12,11 @@ use std::path::Path;
 use ctxsim::generate::ConstantGrowth;
 use ctxsim::policy::PolicySpec;
 use ctxsim::provider::Models;
+use ctxsim::session::Session;
 use ctxsim::session::compile::RecordedCompactions;
-use ctxsim::session::{BlockKind, Session};
 use ctxsim::sim::{FullRecorder, RunOptions, Scratch, Summary, run};
+
+use crate::policy_support::with_human_turns;
 
 /// What goes in front of the rules.
 const HEAD: &str = r#"
@@ -66,19 +68,7 @@ fn sessions() -> Vec<Session> {
     let short = recorded.filter(|s| s.steps.len() < 150);
     let made =
         ConstantGrowth { requests: 60, result_utf16: 4_000, result_tokens: 1_500, ..Default::default() };
-    let mut made = made.session();
-    for step in (6..made.steps.len()).step_by(6) {
-        for block in made.steps[step - 1].output.clone() {
-            if made.blocks.kind[block as usize] == BlockKind::ToolUse {
-                made.blocks.kind[block as usize] = BlockKind::AssistantText;
-            }
-        }
-        for block in made.steps[step].input.clone() {
-            made.blocks.kind[block as usize] = BlockKind::UserText;
-        }
-        made.steps[step].human_turn = true;
-    }
-    short.chain([made]).collect()
+    short.chain([with_human_turns(made.session(), 6)]).collect()
 }
 
 fn file(dir: &Path, name: &str, text: &str) -> String {

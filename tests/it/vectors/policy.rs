@@ -1,7 +1,8 @@
 //! Mechanisms of client-side strategies: each evaluates an input on the library and gives every field the
 //! vectors may expect. What is compared, the harness decides.
 
-use ctxsim::policy::interpreter::{Interpreter, fires};
+use ctxsim::policy::action::KeepRecent;
+use ctxsim::policy::interpreter::Interpreter;
 use ctxsim::policy::laws::{Facts, StubLaw};
 use ctxsim::policy::plan::{Plan, StubPlan, StubTokens};
 use ctxsim::policy::reads::Reads;
@@ -205,11 +206,17 @@ fn edit_measures(case: &Client<'_>) -> Value {
     let (list, conversation) = case.built();
     let context = conversation.context(list.len());
     let view = context.view();
-    let strategy = case.strategy();
-    let fires = rule(&strategy, "edit").is_some_and(|(_, r)| fires(r, view, 0));
+    // Whether it fires shows in what it decides where nothing but its trigger stands in the way.
+    let mut eager = case.strategy();
+    for rule in &mut eager.rules {
+        if let Action::Stub(stub) = &mut rule.action {
+            (stub.min, stub.savings.min, stub.keep) = (0, 0, KeepRecent::default());
+            stub.stub = StubSize::Law(StubLaw::default());
+        }
+    }
     json!({
         "boundary": conversation.message_of(view.turn_boundary(keep_recent_turns(case))),
-        "fires": fires,
+        "fires": edit_once(&eager, &conversation, &context).is_some(),
         "total_tool_result_chars": view.tool_results_utf16,
     })
 }
