@@ -13,6 +13,7 @@ mod recording;
 mod recover;
 pub mod run;
 mod send;
+pub mod shared;
 pub mod summary;
 pub mod wire;
 
