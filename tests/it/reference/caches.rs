@@ -26,13 +26,12 @@ pub struct Held {
 
 /// Name of each position: a hash of all keys up to it.
 fn names(keys: &[Key]) -> Vec<u64> {
-    (0..keys.len())
-        .map(|p| {
-            let mut hasher = DefaultHasher::new();
-            keys[..=p].hash(&mut hasher);
-            hasher.finish()
-        })
-        .collect()
+    let mut hasher = DefaultHasher::new();
+    let name = |key: &Key| {
+        key.hash(&mut hasher);
+        hasher.clone().finish()
+    };
+    keys.iter().map(name).collect()
 }
 
 impl Naive {
