@@ -225,6 +225,8 @@ pub struct ReplayArgs {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    #[command(flatten)]
+    pub cache: super::resolve::CacheArgs,
 }
 
 /// `--account`.

@@ -16,6 +16,14 @@ use super::args::{AccountKind, BindingError, Compactions, DEFAULT_POLICIES, Repl
 use super::exit::{self, Failure};
 use super::output::Terminal;
 
+/// Whose cache it is.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct CacheArgs {
+    /// All sessions share a cache, as those of one organisation do, in time order
+    #[arg(long)]
+    pub shared_cache: bool,
+}
+
 /// Strategies, models and options of a study.
 #[derive(Debug)]
 pub struct Replay {
@@ -52,6 +60,7 @@ impl Replay {
                 account: account(args.account),
                 on_binding_error: args.on_binding_error.map(binding_error),
                 seed: args.seed,
+                shared_cache: args.cache.shared_cache,
                 model_changes: model_ids.is_empty().then(|| Arc::new(models.clone())),
                 ..RunOptions::default()
             },

@@ -15,7 +15,7 @@ use super::args::{
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::pictures::Pictures;
-use super::resolve::{self, Replay};
+use super::resolve::{self, CacheArgs, Replay};
 use super::resume::{Earlier, ResumeArgs};
 use super::study::{self, Files, Study};
 use super::{load, progress};
@@ -168,6 +168,7 @@ fn replay_args(scenario: &Scenario) -> ReplayArgs {
             BindingErrorSpec::Fail => BindingError::Fail,
         }),
         seed: options.seed,
+        cache: CacheArgs { shared_cache: options.shared_cache },
     }
 }
 

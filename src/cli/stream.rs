@@ -20,7 +20,7 @@ use super::load::{self, Corpus, LoadOptions, Part, Reading, Wanted};
 use super::output::Terminal;
 use super::progress::Progress;
 use super::resume::Earlier;
-use super::study::{self, Study, Warned};
+use super::study::{self, Files, Study, Warned};
 
 /// Files that are read before their sessions are run: enough to keep many cores busy.
 const FILES_IN_FLIGHT: usize = 64;
@@ -59,6 +59,12 @@ pub fn run(
     detail: Detail,
     terminal: &Terminal,
 ) -> Result<(ResultSet, Corpus), Failure> {
+    if study.replay.options.shared_cache {
+        // Every session is needed at once: what one writes another reads.
+        let corpus = load::load(options, study.control, terminal)?;
+        let results = study::run(study, &corpus, earlier, Files::default(), terminal, None)?;
+        return Ok((results, corpus));
+    }
     let files = load::find(options, terminal)?;
     terminal.detail(&format!("reading {}", counted(files.len() as u64, "file")));
     let mut stream = Stream {

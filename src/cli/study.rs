@@ -50,6 +50,11 @@ impl Study<'_> {
         folder: Option<&Path>,
         terminal: &Terminal,
     ) -> Result<Earlier, Failure> {
+        if args.resume && self.replay.options.shared_cache {
+            let message = "--resume cannot go on with --shared-cache: what is left would meet an empty cache; leave \
+                           one of them out";
+            return Err(Failure::new(exit::USAGE, message));
+        }
         let cells_per_session = self.replay.policies.len() * self.replay.model_ids.len().max(1);
         args.earlier(folder, &recipe(self)?, cells_per_session, terminal)
     }
@@ -368,6 +373,7 @@ pub fn recipe_of(
         recorded_compactions: recorded_compactions.to_owned(),
         models: replay.model_ids.clone(),
         price_date: replay.price_date.map(|d| d.to_string()),
+        shared_cache: replay.options.shared_cache,
         shard: shard.map(|s| s.to_string()),
         policies: Vec::new(),
     }

@@ -83,6 +83,8 @@ pub struct OptionsSpec {
     pub models_file: Vec<String>,
     /// Use the prices of this day (YYYY-MM-DD).
     pub price_date: Option<String>,
+    /// All sessions share a cache, as those of one organisation do, in time order.
+    pub shared_cache: bool,
 }
 
 impl Default for OptionsSpec {
@@ -97,6 +99,7 @@ impl Default for OptionsSpec {
             agent_config: Vec::new(),
             models_file: Vec::new(),
             price_date: None,
+            shared_cache: false,
         }
     }
 }

@@ -98,6 +98,11 @@ impl CacheKind {
     pub fn needs_markers(&self) -> bool {
         matches!(self, Self::Breakpoints(_))
     }
+
+    /// Whether tokens written are billed as such; else they are plain input.
+    pub fn bills_writes(&self) -> bool {
+        matches!(self, Self::Breakpoints(_) | Self::MessageEnds(_))
+    }
 }
 
 /// Explicit breakpoints (docs/sources.md A; Qwen's explicit mode and Kimi's writes in F).

@@ -21,8 +21,8 @@ pub(crate) struct Covered {
     zones: Vec<(u32, i64)>,
     /// Nodes at which a unit ends, ascending.
     units: Vec<u32>,
-    /// Number of blocks of the request served last, until the next one shows what was answered.
-    answered: Option<usize>,
+    /// Number of blocks of the request served last, and its chain: what follows it is its answer.
+    answered: Option<(usize, u64)>,
 }
 
 impl Covered {
@@ -114,13 +114,6 @@ impl Path {
         }
     }
 
-    /// The request served last is no longer on the path as a whole.
-    pub(crate) fn forget_answer(&mut self, len: usize) {
-        if self.covered.answered.is_some_and(|end| end > len) {
-            self.covered.answered = None;
-        }
-    }
-
     /// What is held at exactly this node.
     pub(crate) fn held_at(&self, index: u32) -> Option<Entry> {
         if (index as usize) < self.covered.len {
@@ -157,13 +150,15 @@ impl Path {
         })
     }
 
-    /// The blocks of the model that now follow the request served last are its answer: they were cached with it.
+    /// The blocks of the model that follow the request served last are its answer: they were cached with it.
     pub(crate) fn credit_answer(&mut self, blocks: &[SentBlock]) {
-        let Some(end) = self.covered.answered.take_if(|end| *end < self.nodes.len()) else { return };
-        let held = self.cached.last().map(|c| c.index as usize).or(self.covered.len.checked_sub(1));
-        let Some(held) = held else { return };
-        let Some(last) = end.checked_sub(1).filter(|&i| self.nodes[i].position <= self.nodes[held].position)
+        let Some((end, chain)) = self.covered.answered else { return };
+        let Some(last) = end.checked_sub(1).filter(|&i| end < blocks.len() && self.nodes[i].chain == chain)
         else {
+            return;
+        };
+        let held = self.cached.last().map(|c| c.index as usize).or(self.covered.len.checked_sub(1));
+        let Some(held) = held.filter(|&held| self.nodes[held].position >= self.nodes[last].position) else {
             return;
         };
         let answer = blocks[end..].iter().take_while(|b| b.kind.is_assistant()).count();
@@ -176,8 +171,7 @@ impl Path {
             let position = self.nodes[i].position;
             self.cached.push(Cached { index: i as u32, position, entry: base });
         }
-        let last = (end + answer - 1) as u32;
-        if let Some(at) = self.cached_at(last) {
+        if let Some(at) = self.cached_at((end + answer - 1) as u32) {
             self.cached[at].entry.unit = true;
         }
     }
@@ -215,6 +209,7 @@ impl Path {
                 }
             }
         }
-        covered.answered = cache.covers_answers.then_some(covered.len);
+        let last = self.nodes.last().filter(|_| cache.covers_answers);
+        covered.answered = last.map(|node| (covered.len, node.chain));
     }
 }

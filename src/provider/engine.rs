@@ -63,6 +63,12 @@ pub struct Memory {
     scratch: Scratch,
 }
 
+/// The cache of an organisation, while none of its conversations is inside.
+#[derive(Debug, Default)]
+pub struct SharedCache {
+    store: Store,
+}
+
 /// One conversation with the provider, and the cache of its organisation.
 #[derive(Debug)]
 pub struct Provider<'m> {
@@ -147,6 +153,18 @@ impl<'m> Provider<'m> {
                 self.producers.len() as u32 - 1
             }
         };
+    }
+
+    /// The conversation goes on with the cache of its organisation, until it leaves.
+    pub fn enter(&mut self, cache: &mut SharedCache) {
+        std::mem::swap(&mut self.store, &mut cache.store);
+        self.path.adopt(&mut self.store);
+    }
+
+    /// The cache is given back at `at_ms`, for another conversation.
+    pub fn leave(&mut self, cache: &mut SharedCache, at_ms: i64) {
+        self.path.spill(&mut self.store, at_ms);
+        std::mem::swap(&mut self.store, &mut cache.store);
     }
 
     /// Makes `blocks` a cached prefix, as if another conversation had sent them at `at_ms` with a

@@ -138,7 +138,6 @@ impl Path {
         }
         if self.is_prefix_closed {
             self.uncover(len, store, at_ms);
-            self.forget_answer(len);
         }
         while let Some(last) = self.cached.pop_if(|c| c.index as usize >= len) {
             if last.entry.is_live(at_ms) {

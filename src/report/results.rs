@@ -58,6 +58,9 @@ pub struct Recipe {
     /// Date whose prices were used, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_date: Option<String>,
+    /// Whether all sessions shared a cache.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared_cache: bool,
     /// Which part of the sessions was run, as `hash:i/n`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,

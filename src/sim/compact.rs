@@ -216,6 +216,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             let automatic = self.place_markers();
             let request = Request {
                 automatic,
+                ttft_ms: self.ttft_ms(),
                 params: self.params,
                 markers: &self.markers,
                 max_output_tokens: 0,

@@ -15,6 +15,7 @@ mod recover;
 mod refetch;
 pub mod run;
 mod send;
+pub mod shared;
 pub mod summary;
 pub mod wire;
 

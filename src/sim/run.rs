@@ -43,6 +43,8 @@ pub struct RunOptions {
     pub model_changes: Option<Arc<Models>>,
     /// Root of what a provider's cache leaves to chance.
     pub seed: u64,
+    /// Sessions of one plan share a cache, as those of one organisation do, in the order of their requests.
+    pub shared_cache: bool,
     /// Rebuild the client's history from what it wrote down before every request, as a resume does. It
     /// must change nothing; tests use it.
     pub resume_before_each_request: bool,
@@ -81,6 +83,21 @@ pub fn run_policy<'p, P: Policy<'p>>(
     scratch: &mut Scratch,
     recorder: &mut impl Recorder,
 ) -> Summary {
+    let mut cell = cell(session, strategy, policy, model, options, scratch, recorder);
+    cell.replay();
+    cell.finish(scratch)
+}
+
+/// A run that has not begun.
+pub(super) fn cell<'a, 'p, P: Policy<'p>, R: Recorder>(
+    session: &'a Session,
+    strategy: &'p Strategy,
+    policy: &'a mut P,
+    model: &'a ModelSpec,
+    options: &'a RunOptions,
+    scratch: &mut Scratch,
+    recorder: &'a mut R,
+) -> Cell<'a, 'p, P, R> {
     let memory = std::mem::take(&mut scratch.memory);
     let recorder_wants = recorder.wants_events();
     let hooks = policy.hooks();
@@ -110,13 +127,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
         compactions_are_undone: session.recorded_compactions_undone() > 0,
     };
     cell.provider.set_seed(options.seed);
-    cell.replay();
-    let Cell { context, provider, log, markers, thinking, .. } = cell;
-    scratch.memory = context.into_memory();
-    scratch.provider = provider.into_memory();
-    scratch.markers = markers;
-    scratch.thinking = thinking;
-    log.finish()
+    cell
 }
 
 /// Everything of one run.
@@ -159,16 +170,41 @@ pub(super) struct Stop(pub(super) StopReason);
 
 impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     fn replay(&mut self) {
-        if self.strategy.warm_prefix {
-            self.warm_prefix();
-        }
         for step in 0..self.session.steps.len() {
-            self.log.begin(step);
-            if let Err(Stop(reason)) = self.step(step) {
-                self.log.stop(reason);
+            if !self.advance(step) {
                 return;
             }
         }
+    }
+
+    /// Goes through the next step. Returns whether the run goes on.
+    pub(super) fn advance(&mut self, step: usize) -> bool {
+        if step == 0 && self.strategy.warm_prefix {
+            self.warm_prefix();
+        }
+        self.log.begin(step);
+        match self.step(step) {
+            Ok(()) => true,
+            Err(Stop(reason)) => {
+                self.log.stop(reason);
+                false
+            }
+        }
+    }
+
+    /// What it came to; buffers go back for the next run.
+    pub(super) fn finish(self, scratch: &mut Scratch) -> Summary {
+        let Cell { context, provider, log, markers, thinking, .. } = self;
+        scratch.memory = context.into_memory();
+        scratch.provider = provider.into_memory();
+        scratch.markers = markers;
+        scratch.thinking = thinking;
+        log.finish()
+    }
+
+    /// Until when other conversations cannot read what the request writes.
+    pub(super) fn ttft_ms(&self) -> u32 {
+        self.model.cache.filter(|_| self.options.shared_cache).map_or(0, |cache| cache.ttft_ms)
     }
 
     fn step(&mut self, step: usize) -> Result<(), Stop> {
@@ -278,6 +314,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 params: self.params,
                 markers: &self.markers,
                 automatic,
+                ttft_ms: self.ttft_ms(),
                 ..self.log.request(&self.context)
             };
             match self.provider.send(&request) {

@@ -3,7 +3,8 @@
 //! A cell is a pure function of its session, strategy, model and options; results land by index. So
 //! the number of threads, the order of the policies and what else runs change no cell. Sessions are
 //! worked on in blocks, and each block's results are handed over in order before the next begins:
-//! memory stays bounded, and an interruption loses at most the block at hand.
+//! memory stays bounded, and an interruption loses at most the block at hand. Sessions that share a cache are one
+//! block, of a policy and model each.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::policy::Strategy;
 use crate::provider::ModelSpec;
 use crate::session::Session;
-use crate::sim::{Curve, FullRecorder, NoRecorder, PromptRecorder, RunOptions, Scratch, Summary};
+use crate::sim::{Curve, FullRecorder, NoRecorder, PromptRecorder, RunOptions, Scratch, Summary, shared};
 
 /// Sessions in a block: enough to keep many cores busy, few enough to hold every request of a block.
 const BLOCK_SESSIONS: usize = 64;
@@ -133,6 +134,14 @@ pub fn run<E: From<Error>>(
     mut sink: impl FnMut(Vec<CellResult>) -> std::result::Result<(), E>,
 ) -> std::result::Result<bool, E> {
     let pool = pool(jobs)?;
+    if plan.options.shared_cache {
+        let results = pool.install(|| run_shared(plan, detail, control));
+        let complete = results.iter().all(Option::is_some);
+        let mut cells: Vec<CellResult> = results.into_iter().flatten().flatten().collect();
+        cells.sort_by_key(|cell| (cell.session, cell.policy));
+        sink(cells)?;
+        return Ok(complete);
+    }
     for start in (0..plan.sessions.len()).step_by(BLOCK_SESSIONS) {
         let end = (start + BLOCK_SESSIONS).min(plan.sessions.len());
         let results = pool.install(|| run_block(plan, start..end, detail, control));
@@ -143,6 +152,50 @@ pub fn run<E: From<Error>>(
         }
     }
     Ok(true)
+}
+
+/// Every policy and model has a cache of its own, which all sessions that run on the model share.
+fn run_shared(plan: &Plan, detail: Detail, control: &Control) -> Vec<Option<Vec<CellResult>>> {
+    let groups: Vec<(usize, usize)> = (0..plan.strategies.len())
+        .flat_map(|policy| (0..plan.models.len()).map(move |model| (policy, model)))
+        .collect();
+    groups.into_par_iter().map(|(policy, model)| run_group(plan, policy, model, detail, control)).collect()
+}
+
+fn run_group(
+    plan: &Plan,
+    policy: usize,
+    model: usize,
+    detail: Detail,
+    control: &Control,
+) -> Option<Vec<CellResult>> {
+    let runs = plan.sessions.iter().enumerate();
+    let on_model = runs.flat_map(|(i, planned)| planned.models.iter().map(move |choice| (i, choice)));
+    let prepared: Vec<Prepared<'_>> = on_model
+        .filter(|(_, choice)| choice.model == model)
+        .map(|(session, choice)| prepare(plan, session, choice))
+        .collect();
+    let sessions: Vec<&Session> = prepared.iter().map(|p| p.scaled.as_ref()).collect();
+    let (spec, strategy, options) = (&plan.models[model], &plan.strategies[policy][model], &plan.options);
+    let goes_on = || !control.stopped();
+    let mut records: Vec<FullRecorder> = vec![FullRecorder::default(); prepared.len()];
+    let mut prompts = vec![PromptRecorder::default(); prepared.len()];
+    let summaries = match detail {
+        Detail::Summary => {
+            let mut none = vec![NoRecorder; prepared.len()];
+            shared::run_shared(&sessions, strategy, spec, options, &mut none, goes_on)
+        }
+        Detail::Curve => shared::run_shared(&sessions, strategy, spec, options, &mut prompts, goes_on),
+        Detail::Full => shared::run_shared(&sessions, strategy, spec, options, &mut records, goes_on),
+    }?;
+    control.done.fetch_add(prepared.len() as u64, Ordering::Relaxed);
+    let recorded = records.into_iter().zip(prompts);
+    let cells = prepared.iter().zip(summaries).zip(recorded).map(|((prepared, summary), (record, prompts))| {
+        let curve = curve_of(&record, prompts);
+        let model = prepared.choice.clone();
+        CellResult { session: prepared.session, policy, model, summary, record, curve }
+    });
+    Some(cells.collect())
 }
 
 /// A session on the tokenizer of one of its models.
@@ -185,6 +238,12 @@ fn prepare<'p>(plan: &'p Plan, session: usize, choice: &'p ModelChoice) -> Prepa
     Prepared { session, choice, scaled: original.scaled_to(tokenizer) }
 }
 
+/// From whichever of the two there is.
+fn curve_of(record: &FullRecorder, mut prompts: PromptRecorder) -> Curve {
+    prompts.prompts.extend(record.requests.iter().map(|row| row.usage.prompt_tokens()));
+    Curve::of(&prompts.prompts)
+}
+
 fn run_cell(
     plan: &Plan,
     prepared: &Prepared<'_>,
@@ -201,7 +260,6 @@ fn run_cell(
         Detail::Curve => crate::sim::run(session, strategy, model, options, scratch, &mut prompts),
         Detail::Full => crate::sim::run(session, strategy, model, options, scratch, &mut record),
     };
-    prompts.prompts.extend(record.requests.iter().map(|row| row.usage.prompt_tokens()));
-    let curve = Curve::of(&prompts.prompts);
+    let curve = curve_of(&record, prompts);
     CellResult { session: prepared.session, policy, model: prepared.choice.clone(), summary, record, curve }
 }

@@ -13,25 +13,23 @@
 
 use super::Guess;
 use super::account::Request;
+use crate::provider::cache_spec::Grid;
 use crate::usage::Usage;
 
-/// Multiples of `step`, less `offset`.
+/// A grid, and the weight of its being coarse: that reads lie on it is the less an accident.
 #[derive(Debug, Clone, Copy)]
 struct GridOf {
-    step: u64,
-    offset: u64,
-    /// Weight of its being coarse: that reads lie on it is the less an accident.
+    grid: Grid,
     coarse: i64,
 }
 
+const fn grid_of(step_tokens: u64, offset_tokens: u64, coarse: i64) -> GridOf {
+    GridOf { grid: Grid { step_tokens, offset_tokens }, coarse }
+}
+
 /// The grids that recordings show; the last one rounds nothing.
-const GRIDS: [GridOf; 5] = [
-    GridOf { step: 128, offset: 0, coarse: 0 },
-    GridOf { step: 512, offset: 128, coarse: 1 },
-    GridOf { step: 512, offset: 0, coarse: 1 },
-    GridOf { step: 1024, offset: 256, coarse: 2 },
-    GridOf { step: 1, offset: 0, coarse: -1 },
-];
+const GRIDS: [GridOf; 5] =
+    [grid_of(128, 0, 0), grid_of(512, 128, 1), grid_of(512, 0, 1), grid_of(1024, 256, 2), grid_of(1, 0, -1)];
 /// Most trailing tokens that are left out.
 const TAIL_MAX: usize = 130;
 /// Weight of one exact pair in the choice, against the preferences below.
@@ -44,17 +42,6 @@ const FITS_UNSEEN: i64 = -2;
 const WITH_ANSWER: i64 = -5;
 /// Share of the reads that must lie on a grid, in percent.
 const ON_GRID_PERCENT: u64 = 90;
-
-impl GridOf {
-    /// Largest point of the grid that is at most `tokens`.
-    fn floor(self, tokens: u64) -> u64 {
-        ((tokens + self.offset) / self.step * self.step).saturating_sub(self.offset)
-    }
-
-    fn holds(self, tokens: u64) -> bool {
-        (tokens + self.offset).is_multiple_of(self.step)
-    }
-}
 
 /// Exact pairs so far, of one grid and one end, by the trailing tokens left out.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +58,7 @@ impl Score {
     }
 
     fn read(&self, before: &Usage, tail: u64, prompt_tokens: u64) -> u64 {
-        GRIDS[self.grid].floor(self.end(before).saturating_sub(tail)).min(prompt_tokens)
+        GRIDS[self.grid].grid.floor(self.end(before).saturating_sub(tail)).min(prompt_tokens)
     }
 
     fn best(&self) -> u32 {
@@ -142,7 +129,7 @@ impl Choice {
         if read > 0 {
             self.reads += 1;
             for (count, grid) in self.on_grid.iter_mut().zip(GRIDS) {
-                *count += u64::from(grid.holds(read));
+                *count += u64::from(grid.grid.holds(read));
             }
         }
     }

@@ -277,13 +277,15 @@ impl<'a> Bound<'a> {
         match (&self.model.cache, markers.last()) {
             (Some(cache), Some(last)) if last.ttl == Ttl::Long => cache.long_ttl_ms,
             (Some(cache), Some(_)) => cache.short_ttl_ms,
+            (Some(cache), None) if !cache.kind.needs_markers() => cache.short_ttl_ms,
             _ => 0,
         }
     }
 
     fn token_price(&self) -> TokenPrice {
         let Some(price) = self.model.price(None) else { return TokenPrice::default() };
-        let write_pusd = if self.model.cache.is_some() { price.rates.write_short } else { price.rates.input };
+        let bills_writes = self.model.cache.is_some_and(|cache| cache.kind.bills_writes());
+        let write_pusd = if bills_writes { price.rates.write_short } else { price.rates.input };
         TokenPrice { write_pusd, read_pusd: price.rates.read }
     }
 

@@ -1,6 +1,7 @@
 //! The engine against the naive reference: the same usage, drops, mismatches and refusals on thousands of
 //! random small sessions, and proof that the same sessions would find each of a list of mistakes.
 
+mod caches;
 mod client;
 mod naive;
 
@@ -14,7 +15,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use client::{Client, Edit, MINIMUM_TOKENS, Step, place_markers, step};
-use naive::{Fault, Naive, Outcome, Rules};
+use naive::{Cache, Fault, Naive, Outcome, Rules};
 
 const WINDOW_TOKENS: u64 = 700;
 
@@ -51,14 +52,47 @@ impl Sent {
     }
 }
 
-/// Kinds of models a session can run on: binding, thinking, account.
-const KINDS: [(&str, &str, Account); 5] = [
-    ("always", "keep_all", Account::Unenforced),
-    ("by_account", "keep_all", Account::Enforced),
-    ("by_account", "keep_all", Account::Unenforced),
-    ("none", "keep_all", Account::Enforced),
-    ("none", "current_turn", Account::Enforced),
+/// Kinds of models a session can run on: binding, thinking, account, cache.
+const KINDS: [(&str, &str, Account, Cache); 10] = [
+    ("always", "keep_all", Account::Unenforced, Cache::Breakpoints),
+    ("by_account", "keep_all", Account::Enforced, Cache::Breakpoints),
+    ("by_account", "keep_all", Account::Unenforced, Cache::Breakpoints),
+    ("none", "keep_all", Account::Enforced, Cache::Breakpoints),
+    ("none", "current_turn", Account::Enforced, Cache::Breakpoints),
+    ("none", "keep_all", Account::Enforced, Cache::MessageEnds { writes: 3, endings: 2, first: 1, last: 2 }),
+    (
+        "none",
+        "keep_all",
+        Account::Enforced,
+        Cache::Prefix { step: 16, offset: 3, answers: false, recomputes_last: false },
+    ),
+    (
+        "none",
+        "current_turn",
+        Account::Enforced,
+        Cache::Prefix { step: 8, offset: 0, answers: true, recomputes_last: true },
+    ),
+    ("always", "keep_all", Account::Unenforced, Cache::Units { interval: 0 }),
+    ("none", "keep_all", Account::Enforced, Cache::Units { interval: 64 }),
 ];
+
+/// The cache in a model file.
+fn cache_toml(cache: Cache) -> String {
+    match cache {
+        Cache::Breakpoints => String::new(),
+        Cache::MessageEnds { writes, endings, first, last } => format!(
+            "cache.kind = \"message_ends\"\ncache.max_writes = {writes}\ncache.lookback_endings = {endings}\n\
+             cache.lookup_first_markers = {first}\ncache.lookup_last_markers = {last}\n"
+        ),
+        Cache::Prefix { step, offset, answers, recomputes_last } => format!(
+            "cache.kind = \"prefix\"\ncache.grid_tokens = {step}\ncache.grid_offset_tokens = {offset}\n\
+             cache.covers_answers = {answers}\ncache.recomputes_last_token = {recomputes_last}\n"
+        ),
+        Cache::Units { interval } => {
+            format!("cache.kind = \"prefix_units\"\ncache.interval_tokens = {interval}\n")
+        }
+    }
+}
 
 fn models(kind: usize) -> &'static Models {
     static MODELS: LazyLock<Vec<Models>> = LazyLock::new(|| (0..KINDS.len()).map(build_models).collect());
@@ -66,14 +100,15 @@ fn models(kind: usize) -> &'static Models {
 }
 
 fn build_models(kind: usize) -> Models {
-    let (binding, thinking, _) = KINDS[kind];
+    let (binding, thinking, _, cache) = KINDS[kind];
     let mut models = Models::builtin().unwrap();
     let mut text = String::new();
     for (id, reads) in [("reads-all", "*"), ("reads-own", "reads-own")] {
         text += &format!(
             "[[model]]\nid = \"{id}\"\nlike = \"claude-opus-5-5\"\nbinding = \"{binding}\"\nthinking = \"{thinking}\"\n\
              window_tokens = {WINDOW_TOKENS}\nreads = [\"{reads}\"]\nreads_not = []\n\
-             cache.minimum_tokens = {MINIMUM_TOKENS}\n"
+             cache.minimum_tokens = {MINIMUM_TOKENS}\n{}",
+            cache_toml(cache)
         );
     }
     models.add_toml(&text, "test").unwrap();
@@ -81,8 +116,9 @@ fn build_models(kind: usize) -> Models {
 }
 
 fn rules(kind: usize, other_model: bool) -> Rules {
-    let (binding, thinking, account) = KINDS[kind];
+    let (binding, thinking, account, cache) = KINDS[kind];
     Rules {
+        cache,
         model: u64::from(other_model),
         minimum_tokens: MINIMUM_TOKENS,
         window_tokens: WINDOW_TOKENS,
@@ -112,7 +148,7 @@ fn play(kind: usize, system_tokens: u32, steps: &[Step]) -> Vec<Sent> {
             at_ms,
             ttft_ms: step.ttft_ms,
             changed_from: same.saturating_sub(step.caution),
-            markers: place_markers(step, &blocks),
+            markers: if marks(kind, step) { place_markers(step, &blocks) } else { Vec::new() },
             blocks,
             automatic: step.automatic,
             params: step.params,
@@ -153,6 +189,11 @@ fn play(kind: usize, system_tokens: u32, steps: &[Step]) -> Vec<Sent> {
         log.push(sent);
     }
     log
+}
+
+/// Whether the step's markers are sent: always where nothing is cached without, else in some steps.
+fn marks(kind: usize, step: &Step) -> bool {
+    matches!(KINDS[kind].3, Cache::Breakpoints) || step.long_markers > 2
 }
 
 fn outcome(answer: Answer, dropped: &[u32]) -> Outcome {
@@ -239,11 +280,21 @@ fn every_seeded_fault_is_caught() {
         DeferredToolsCount,
         StrippedKeepsPosition,
         FiveMarkers,
+        EndingsOneLess,
+        EndingsOneMore,
+        LengthenedMessageHits,
+        ImplicitNotWritten,
+        GridRoundsUp,
+        LastTokenIsRead,
+        AnswersNotCovered,
+        SharedPrefixNotPersisted,
+        PrefixNotRefreshed,
+        AnyPrefixIsAUnit,
     ];
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let sessions = session();
-    for case in 0..4_096 {
+    for case in 0..8_192 {
         let (kind, system_tokens, steps) = sessions.new_tree(&mut runner).unwrap().current();
         let log = play(kind, system_tokens, &steps);
         assert!(first_difference(kind, &log, Fault::None).is_none(), "session {case}");
@@ -258,5 +309,5 @@ fn every_seeded_fault_is_caught() {
             return;
         }
     }
-    panic!("4,096 sessions do not tell these mistakes from the engine: {faults:?}");
+    panic!("8,192 sessions do not tell these mistakes from the engine: {faults:?}");
 }

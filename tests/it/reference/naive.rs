@@ -6,6 +6,8 @@ use ctxsim::provider::{
 };
 use ctxsim::usage::Usage;
 
+use super::caches::Held;
+
 /// A deliberate mistake, to show that the generated sessions would find it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -35,6 +37,16 @@ pub enum Fault {
     DeferredToolsCount,
     StrippedKeepsPosition,
     FiveMarkers,
+    EndingsOneLess,
+    EndingsOneMore,
+    LengthenedMessageHits,
+    ImplicitNotWritten,
+    GridRoundsUp,
+    LastTokenIsRead,
+    AnswersNotCovered,
+    SharedPrefixNotPersisted,
+    PrefixNotRefreshed,
+    AnyPrefixIsAUnit,
 }
 
 /// The numbers of a model.
@@ -47,18 +59,28 @@ pub struct Rules {
     pub checks_prefix: bool,
     pub unset_is_error: bool,
     pub strips_old_thinking: bool,
+    pub cache: Cache,
+}
+
+/// Kind of cache of a model.
+#[derive(Debug, Clone, Copy)]
+pub enum Cache {
+    Breakpoints,
+    MessageEnds { writes: usize, endings: usize, first: usize, last: usize },
+    Prefix { step: u64, offset: u64, answers: bool, recomputes_last: bool },
+    Units { interval: u64 },
 }
 
 /// What came of a request: usage, dropped blocks and allowed mismatches, or why not and where.
 pub type Outcome = Result<(Usage, Vec<u32>, u32), (RejectionKind, Option<u32>)>;
 
-type Key = (u64, u64, u64);
+pub type Key = (u64, u64, u64);
 
-struct Entry {
-    prefix: Vec<Key>,
-    ttl: Ttl,
-    expires_ms: i64,
-    readable_ms: i64,
+pub struct Entry {
+    pub prefix: Vec<Key>,
+    pub ttl: Ttl,
+    pub expires_ms: i64,
+    pub readable_ms: i64,
 }
 
 #[derive(Clone, PartialEq)]
@@ -70,18 +92,20 @@ struct Place {
 }
 
 pub struct Naive {
-    fault: Fault,
-    entries: Vec<Entry>,
+    pub fault: Fault,
+    pub entries: Vec<Entry>,
+    /// What caches of prefixes hold.
+    pub held: Held,
     thinking: Vec<(u32, u64, Place)>,
     served: Option<Place>,
 }
 
 /// A request as evaluated: per position its block, key and running tokens.
 #[derive(Default)]
-struct Prompt {
-    at: Vec<usize>,
-    keys: Vec<Key>,
-    tokens: Vec<u64>,
+pub struct Prompt {
+    pub at: Vec<usize>,
+    pub keys: Vec<Key>,
+    pub tokens: Vec<u64>,
     dropped: Vec<u32>,
     mismatches: u32,
     first_seen: Vec<(u32, u64, Place)>,
@@ -89,27 +113,40 @@ struct Prompt {
 
 impl Naive {
     pub fn new(fault: Fault) -> Naive {
-        Naive { fault, entries: Vec::new(), thinking: Vec::new(), served: None }
+        Naive { fault, entries: Vec::new(), held: Held::default(), thinking: Vec::new(), served: None }
     }
 
-    fn is(&self, fault: Fault) -> bool {
+    pub fn is(&self, fault: Fault) -> bool {
         self.fault == fault
     }
 
     pub fn send(&mut self, rules: &Rules, request: &Request<'_>, aside: bool) -> Outcome {
-        let markers = self.markers(request).map_err(|at| (RejectionKind::InvalidRequest, at))?;
+        let markers = match rules.cache {
+            Cache::Breakpoints => self.markers(request),
+            Cache::MessageEnds { .. } => marked_thinking(request).map_or(Ok(Vec::new()), Err),
+            Cache::Prefix { .. } | Cache::Units { .. } => Ok(Vec::new()),
+        };
+        let markers = markers.map_err(|at| (RejectionKind::InvalidRequest, at))?;
         unpaired(request.blocks).map_err(|at| (RejectionKind::InvalidRequest, Some(at)))?;
         let (prompt, end) = self.evaluate(rules, request)?;
         let total = prompt.tokens.last().copied().unwrap_or(0) + u64::from(request.tail_tokens);
         let too_long = total > rules.window_tokens;
+        if !aside {
+            self.hold_answer(rules, request, &prompt);
+        }
         if too_long && !self.is(Fault::RejectedStillWrites) {
             return Err(overflow(total, rules.window_tokens));
         }
-        let usage = self.cache(rules, request, &prompt, &markers, total);
+        let usage = match rules.cache {
+            Cache::Breakpoints => self.cache(rules, request, &prompt, &markers, total),
+            Cache::MessageEnds { .. } => self.message_ends(rules, request, &prompt, total),
+            Cache::Prefix { .. } | Cache::Units { .. } => self.prefixes(rules, request, &prompt, total),
+        };
         if too_long {
             return Err(overflow(total, rules.window_tokens));
         }
         if !aside {
+            self.held.served = Some((prompt.keys.clone(), request.blocks.len()));
             self.thinking.extend(prompt.first_seen);
             self.served = Some(end);
         }
@@ -137,8 +174,8 @@ impl Naive {
         if markers.len() + usize::from(request.automatic.is_some()) > most {
             return Err(markers.get(4).or(markers.last()).map(|m| m.after));
         }
-        if let Some(wrong) = markers.iter().find(|m| blocks[m.after as usize].kind == SentKind::Thinking) {
-            return Err(Some(wrong.after));
+        if let Some(wrong) = marked_thinking(request) {
+            return Err(wrong);
         }
         if let Some(ttl) = request.automatic
             && let Some(last) = blocks.iter().rposition(|b| b.kind != SentKind::Thinking && !b.deferred)
@@ -340,7 +377,7 @@ impl Naive {
     }
 
     /// Two writers of one prefix make one entry, with the longer life and readable with the first answer.
-    fn write(&mut self, mut new: Entry, at_ms: i64) {
+    pub fn write(&mut self, mut new: Entry, at_ms: i64) {
         if let Some(old) = self.entries.iter().position(|e| e.prefix == new.prefix) {
             let old = self.entries.remove(old);
             if at_ms < old.expires_ms {
@@ -358,8 +395,14 @@ fn find_again(entries: &[Entry], prefix: &[Key], at_ms: i64, slack: i64, at_once
     entries.iter().position(|e| e.prefix == prefix && usable(e))
 }
 
-fn life_ms(ttl: Ttl) -> i64 {
+pub fn life_ms(ttl: Ttl) -> i64 {
     if ttl == Ttl::Long { 3_600_000 } else { 300_000 }
+}
+
+/// The first marker on thinking.
+fn marked_thinking(request: &Request<'_>) -> Option<Option<u32>> {
+    let wrong = request.markers.iter().find(|m| request.blocks[m.after as usize].kind == SentKind::Thinking);
+    wrong.map(|m| Some(m.after))
 }
 
 fn overflow(total: u64, window: u64) -> (RejectionKind, Option<u32>) {

@@ -1,4 +1,5 @@
-//! Mechanism `requests`: a conversation with the mock provider.
+//! Mechanisms `requests`, a conversation with the mock provider, and `implicit_cache`, two prompts that share a
+//! prefix.
 
 use ctxsim::provider::{
     Account, Answer, Marker, ModelSpec, NO_LINK, Params, PrefixMismatch, Provider, RejectionKind, Request,
@@ -21,9 +22,6 @@ struct Client {
 }
 
 pub fn run(case: &Case<'_>) -> Option<Value> {
-    if case.system != "anthropic-api" {
-        return None;
-    }
     let model = models().get(case.input["model"].as_str().unwrap()).unwrap();
     let account = case.input.get("account").unwrap_or(&case.defaults["anthropic"]["account"]);
     let account: Account = serde_json::from_value(account.clone()).unwrap();
@@ -36,6 +34,25 @@ pub fn run(case: &Case<'_>) -> Option<Value> {
     let outcomes: Vec<Value> =
         requests.iter().map(|r| client.send(&mut provider, model, r.as_object().unwrap())).collect();
     Some(json!({ "requests": outcomes }))
+}
+
+/// A prompt, and another one that shares its beginning.
+pub fn implicit_cache(case: &Case<'_>) -> Option<Value> {
+    let model = models().get(case.input["model"].as_str()?).unwrap();
+    let tokens = |field: &str| case.input[field].as_u64().unwrap();
+    let (shared, prompt) = (tokens("shared_tokens"), tokens("prompt_tokens"));
+    let mut provider = Provider::new(model, Account::Enforced);
+    let mut cached_tokens = 0;
+    for (at_ms, rest) in [(0, "one"), (10_000, "other")] {
+        let mut blocks = vec![json!({ "id": "shared", "kind": "text", "tokens": shared })];
+        if prompt > shared {
+            blocks.push(json!({ "id": rest, "kind": "text", "tokens": prompt - shared }));
+        }
+        let request = json!({ "at_ms": at_ms, "blocks": blocks });
+        let outcome = Client::default().send(&mut provider, model, request.as_object()?);
+        cached_tokens = outcome["cache_read"].as_u64()?;
+    }
+    Some(json!({ "cached_tokens": cached_tokens }))
 }
 
 impl Client {
