@@ -8,8 +8,8 @@
 //!
 //! * Recordings are judged request by request in the order of their main chain; requests that an agent
 //!   makes without recording them are not there.
-//! * A price is the first row of the model's table unless a day is asked for. What a recording itself says
-//!   it cost goes before that.
+//! * A price is that of the session's day unless another is asked for. What a recording itself says it cost goes
+//!   before that.
 
 pub mod account;
 pub mod detect;
@@ -29,9 +29,11 @@ use crate::provider::price::Date;
 
 /// Audits one session.
 pub fn audit(account: &Account, models: &Models, price_date: Option<Date>) -> SessionAudit {
+    let own_day = account.requests.iter().find_map(|request| request.start_ms).and_then(Date::of_ms);
+    let price_day = price_date.or(own_day);
     let known = account.models.iter().map(|id| {
         let spec = models.get(id).ok();
-        Known { spec, price: spec.and_then(|spec| spec.price(price_date)) }
+        Known { spec, price_day, price: spec.and_then(|spec| spec.price(price_day)) }
     });
     report::session(&judge(account, known.collect()))
 }

@@ -202,12 +202,14 @@ pub struct ReplayArgs {
     /// A model id, or a TOML file; default: the recording's own
     #[arg(short, long = "model", value_name = "MODEL")]
     pub models: Vec<String>,
-    /// More models, or other prices (TOML)
+    /// More models, or other prices (TOML, or LiteLLM's JSON)
     #[arg(long, value_name = "FILE")]
     pub models_file: Vec<PathBuf>,
     /// Use the prices of this day (YYYY-MM-DD)
     #[arg(long, value_name = "DATE")]
     pub price_date: Option<String>,
+    #[command(flatten)]
+    pub service: super::service::ServiceArgs,
     /// For models whose thinking check depends on the account
     #[arg(long, value_name = "KIND", default_value = "enforced")]
     pub account: AccountKind,
@@ -428,7 +430,7 @@ pub struct ModelsArgs {
     /// Show this model
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// More models, or other prices (TOML)
+    /// More models, or other prices (TOML, or LiteLLM's JSON)
     #[arg(long, value_name = "FILE")]
     pub models_file: Vec<PathBuf>,
     /// Show the prices of this day (YYYY-MM-DD)

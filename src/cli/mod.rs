@@ -22,6 +22,7 @@ mod resolve;
 mod resume;
 mod scenario;
 mod schema;
+mod service;
 mod simulate;
 mod stream;
 mod study;

@@ -352,6 +352,7 @@ pub fn recipe_of(
         recorded_compactions: recorded_compactions.to_owned(),
         models: replay.model_ids.clone(),
         price_date: replay.price_date.map(|d| d.to_string()),
+        service: replay.service.words(),
         shard: shard.map(|s| s.to_string()),
         policies: Vec::new(),
     }

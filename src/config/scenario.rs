@@ -83,6 +83,8 @@ pub struct OptionsSpec {
     pub models_file: Vec<String>,
     /// Use the prices of this day (YYYY-MM-DD).
     pub price_date: Option<String>,
+    /// How requests are bought: speed, batches, region.
+    pub service: ServiceSpec,
 }
 
 impl Default for OptionsSpec {
@@ -97,8 +99,43 @@ impl Default for OptionsSpec {
             agent_config: Vec::new(),
             models_file: Vec::new(),
             price_date: None,
+            service: ServiceSpec::default(),
         }
     }
+}
+
+/// `service`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceSpec {
+    /// Pay for this speed.
+    pub speed: SpeedSpec,
+    /// Pay for batches.
+    pub batch: bool,
+    /// Pay for where requests are served.
+    pub region: RegionSpec,
+}
+
+/// `service.speed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SpeedSpec {
+    #[default]
+    Standard,
+    Fast,
+}
+
+/// `service.region`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RegionSpec {
+    /// Anywhere.
+    #[default]
+    Global,
+    /// In the United States only.
+    Us,
+    /// At a regional endpoint of a cloud.
+    Regional,
 }
 
 /// `account`.

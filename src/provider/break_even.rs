@@ -23,7 +23,7 @@ pub struct EditBreakEven {
 pub fn of_edit(price: &Price, edit: &Usage, keep: &Usage, saved_tokens: u64) -> EditBreakEven {
     let cost = |usage: &Usage| price.cost(usage).total() as i128;
     let extra_cost_pusd = cost(edit) - cost(keep);
-    let (rates, _) = price.rates_for(edit.prompt_tokens());
+    let (rates, _) = price.rates_for(edit);
     let saved_pusd = u128::from(saved_tokens) * u128::from(rates.read);
     let turns = match u128::try_from(extra_cost_pusd) {
         Err(_) => Some(0),
@@ -54,8 +54,7 @@ mod tests {
 
     fn price(input: u64, write_short: u64, write_long: u64, read: u64) -> Price {
         let rates = Rates { input, output: 0, write_short, write_long, read };
-        let (as_of, source, notes) = Default::default();
-        Price { rates, tier: None, from: None, to: None, as_of, source, notes }
+        Price::flat(rates)
     }
 
     #[test]

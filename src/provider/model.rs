@@ -13,6 +13,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::price::{Date, Price, PriceTable};
+use super::service::{Factors, Service};
+use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
 
 pub use super::models_file::{Models, Resolved, SUBSTITUTE};
@@ -163,6 +165,10 @@ pub struct ModelSpec {
     pub overflow: OverflowStyle,
     /// Prices; empty where none is known.
     pub prices: PriceTable,
+    /// What batches and regions do to them.
+    pub price_factors: Factors,
+    /// What its vendor says a read costs, in millionths of the input price.
+    pub read_multiple_millionths: Option<u64>,
     /// Where all this was read.
     pub sources: Vec<Source>,
     /// Hash of the id: where every prefix chain of this model starts.
@@ -179,6 +185,22 @@ impl ModelSpec {
     /// Whether runs on this model can be simulated.
     pub fn is_simulated(&self) -> bool {
         self.cache.is_some()
+    }
+
+    /// This model with the prices of a day, bought in some way.
+    ///
+    /// # Errors
+    ///
+    /// A price that is not known.
+    pub fn priced(&self, date: Option<Date>, service: &Service) -> Result<ModelSpec> {
+        let wrong = |reason: String| Error::Config { origin: format!("model `{}`", self.id), reason };
+        let mut model = self.clone();
+        if let Some(date) = date {
+            let no_price = || wrong(format!("no price is known for {date}; give one with --models-file"));
+            model.prices = self.prices.on(date).ok_or_else(no_price)?;
+        }
+        model.prices = service.price(&model.prices, &self.price_factors).map_err(wrong)?;
+        Ok(model)
     }
 
     /// The price on `date` (without one: the first of the table).

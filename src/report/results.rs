@@ -54,6 +54,9 @@ pub struct Recipe {
     /// Date whose prices were used, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_date: Option<String>,
+    /// How requests were bought, where not at the standard price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// Which part of the sessions was run, as `hash:i/n`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,

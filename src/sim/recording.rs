@@ -9,14 +9,17 @@ use crate::cause::Cause;
 use crate::policy::laws::digits;
 use crate::policy::plan::{ReplacePlan, StubPlan, SummarizePlan};
 use crate::policy::view::{Stored, View};
-use crate::provider::price::Price;
-use crate::provider::{Done, Params, Rejection, RejectionKind, Request};
+use super::run::{day_of, price_of};
+use crate::provider::price::{Date, Price};
+use crate::provider::{Done, ModelSpec, Params, Rejection, RejectionKind, Request};
 use crate::session::{NONE, Session, Step};
 use crate::usage::Usage;
 
 /// Adds up one run.
 pub(super) struct Recording<'a, R> {
     session: &'a Session,
+    model: &'a ModelSpec,
+    day: Option<Date>,
     price: &'a Price,
     recorder: &'a mut R,
     summary: Summary,
@@ -29,15 +32,18 @@ pub(super) struct Recording<'a, R> {
 }
 
 impl<'a, R: Recorder> Recording<'a, R> {
-    pub(super) fn new(session: &'a Session, price: &'a Price, recorder: &'a mut R) -> Recording<'a, R> {
+    pub(super) fn new(session: &'a Session, model: &'a ModelSpec, recorder: &'a mut R) -> Recording<'a, R> {
         let summary = Summary {
             hidden_prefix_tokens: session.prefix.tokens(),
             recorded_compactions_undone: session.recorded_compactions_undone(),
             ..Summary::default()
         };
+        let day = day_of(session);
         Recording {
             session,
-            price,
+            model,
+            day,
+            price: price_of(model, day, None),
             recorder,
             summary,
             step: 0,
@@ -55,6 +61,9 @@ impl<'a, R: Recorder> Recording<'a, R> {
         self.compactions = 0;
         self.rejections = 0;
         self.recovering = false;
+        if self.model.prices.varies_by_hour() {
+            self.set_model(self.model);
+        }
     }
 
     pub(super) fn now(&self) -> &Step {
@@ -147,8 +156,15 @@ impl<'a, R: Recorder> Recording<'a, R> {
     }
 
     /// The conversation goes on at another model's prices.
-    pub(super) fn set_price(&mut self, price: &'a Price) {
-        self.price = price;
+    /// Requests run on this model from here on.
+    pub(super) fn set_model(&mut self, model: &'a ModelSpec) {
+        self.model = model;
+        self.price = self.price_of(model);
+    }
+
+    /// What a model charges for a request at the present step.
+    pub(super) fn price_of<'m>(&self, model: &'m ModelSpec) -> &'m Price {
+        price_of(model, self.day, self.session.steps.get(self.step).and_then(|step| step.start_ms))
     }
 
     /// Builds an event only if somebody wants it.

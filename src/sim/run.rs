@@ -23,7 +23,7 @@ use crate::policy::plan::Ingest;
 use crate::policy::recovery::Ladder;
 use crate::policy::strategy::{Hook, Hooks, MarkerPlace};
 use crate::policy::{OnBindingError, Policy, Strategy};
-use crate::provider::price::{Price, Rates};
+use crate::provider::price::{Date, Price, Rates};
 use crate::provider::{
     Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, RejectionKind, Request, Ttl,
 };
@@ -87,7 +87,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
         model,
         context: Context::new(session, strategy.model_id_utf16, memory),
         provider: Provider::with_memory(model, options.account, std::mem::take(&mut scratch.provider)),
-        log: Recording::new(session, price_of(model), recorder),
+        log: Recording::new(session, model, recorder),
         ledger: options.resume_before_each_request.then(Ledger::default),
         options,
         on_binding_error: options.on_binding_error.unwrap_or(strategy.on_binding_error),
@@ -338,17 +338,23 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 }
 
 /// What is charged where no price is known: nothing, and the caller says so.
-static UNPRICED: Price = Price {
-    rates: Rates { input: 0, output: 0, write_short: 0, write_long: 0, read: 0 },
-    tier: None,
-    from: None,
-    to: None,
-    as_of: String::new(),
-    source: String::new(),
-    notes: String::new(),
-};
+static UNPRICED: Price =
+    Price::flat(Rates { input: 0, output: 0, write_short: 0, write_long: 0, read: 0 });
 
-/// The model's price; a caller who wants another day's narrows the table.
-pub(super) fn price_of(model: &ModelSpec) -> &Price {
-    model.price(None).unwrap_or(&UNPRICED)
+/// The model's price for a request of a session of this day that starts at `at_ms`. A day that no row is valid on
+/// has the first row; a caller who wants another day's narrows the table.
+pub(super) fn price_of(model: &ModelSpec, day: Option<Date>, at_ms: Option<i64>) -> &Price {
+    let prices = &model.prices;
+    prices.when(day, at_ms).or_else(|| prices.when(None, at_ms)).unwrap_or(&UNPRICED)
+}
+
+/// The price of the request at `step` of a session on `model`; `None` if none is known.
+pub fn price_at<'m>(model: &'m ModelSpec, session: &Session, step: usize) -> Option<&'m Price> {
+    let at_ms = session.steps.get(step).and_then(|step| step.start_ms);
+    Some(price_of(model, day_of(session), at_ms)).filter(|_| !model.prices.rows().is_empty())
+}
+
+/// The day of a session: that of its first request with a time.
+pub(super) fn day_of(session: &Session) -> Option<Date> {
+    session.steps.iter().find_map(|step| step.start_ms).and_then(Date::of_ms)
 }

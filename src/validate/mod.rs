@@ -141,9 +141,11 @@ pub fn validate(session: &Session, models: &Models, fits: &Fits, options: &Optio
     } else {
         automatic::predict(&requests)
     };
+    let own_day = || requests.iter().find_map(|request| request.start_ms).and_then(Date::of_ms);
+    let day = options.price_date.or_else(own_day);
     let prices: Vec<Option<&Price>> = requests
         .iter()
-        .map(|request| models.get(request.model).ok().and_then(|m| m.price(options.price_date)))
+        .map(|request| models.get(request.model).ok().and_then(|m| m.prices.when(day, request.start_ms)))
         .collect();
     let is_unpriced = prices.iter().skip(1).any(Option::is_none);
     let pairs = requests.windows(2).zip(predicted).zip(&prices[requests.len().min(1)..]);
