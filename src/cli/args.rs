@@ -36,7 +36,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   ctxsim run scenarios/quickstart.toml
   ctxsim run scenarios/*.toml --out studies --jobs 8")]
-    Run(RunArgs),
+    Run(super::scenario::RunArgs),
     /// Compare strategies: one row per session, policy and model, and totals
     #[command(after_help = "Examples:
   ctxsim simulate session.jsonl -p none -p arcturn -p low=arcturn:minCharsPerPass=0
@@ -44,7 +44,7 @@ pub enum Command {
 
 Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are \
 compared. The first policy is the baseline of the relative columns.")]
-    Simulate(Box<SimulateArgs>),
+    Simulate(Box<super::simulate::SimulateArgs>),
     /// Run a full grid of parameters: one row per strategy and model, the cheapest one marked
     #[command(after_help = "Examples:
   ctxsim sweep ~/.claude/projects -p none -p arcturn --grid minCharsPerPass=10000..200000:log:9
@@ -54,7 +54,7 @@ A SPEC is a list (1,3,5), a range with a step (0..10:2), or a range of so many v
 the one before (10000..200000:log:9); both ends belong to it. Every policy runs at every point of the grids that it \
 has parameters for; those without any come first and as they are, and the first one is the baseline. -o writes \
 results.json, sweep.csv and report.md.")]
-    Sweep(Box<SweepArgs>),
+    Sweep(Box<super::sweep::SweepArgs>),
     /// Search a policy's own parameters: the best values, the flat region around them, and whether to trust them
     #[command(after_help = super::tune::EXAMPLES)]
     Tune(Box<super::tune::TuneArgs>),
@@ -68,7 +68,7 @@ pp are points of a rate; any rise from 0 breaks a % rule. Rises and drops are ch
 for totals. `ctxsim metrics` lists the metrics. Rules typed here replace those of the scenario ([gate] rules). \
 Without rules: hit_rate drop <= 0.3pp, cost_usd rise <= 1%, and no rise of binding_rejections, overflows and \
 violations. A missing cell, or a run that now stops early, always fails.")]
-    Gate(GateArgs),
+    Gate(super::gate::GateArgs),
     /// Make synthetic sessions from a profile, or fit a profile to recordings
     #[command(after_help = super::generate::EXAMPLES)]
     Generate(Box<super::generate::GenerateArgs>),
@@ -79,7 +79,7 @@ violations. A missing cell, or a run that now stops early, always fails.")]
 
 Files are those of a run without --shard, but for pictures. Missing or doubled shards and cells, interrupted runs, and mixed \
 versions or recipes are refused.")]
-    Join(JoinArgs),
+    Join(super::join::JoinArgs),
     /// Explain the recorded cache misses, in tokens and dollars, without any policy
     #[command(after_help = super::audit::EXAMPLES)]
     Audit(Box<super::audit::AuditArgs>),
@@ -87,12 +87,12 @@ versions or recipes are refused.")]
     #[command(after_help = "Examples:
   ctxsim trace ~/.claude/projects/api -o traces
   ctxsim trace session.jsonl -o share --anonymise")]
-    Trace(TraceArgs),
+    Trace(super::trace::TraceArgs),
     /// Show what is in a recording: steps, tokens, tools, gaps, largest results, events
     #[command(after_help = "Examples:
   ctxsim inspect session.jsonl
   ctxsim inspect traces/ --format json")]
-    Inspect(InspectArgs),
+    Inspect(super::inspect::InspectArgs),
     /// Compare recorded usage with what is predicted from the recording
     #[command(after_help = super::validate::EXAMPLES)]
     Validate(super::validate::ValidateArgs),
@@ -100,22 +100,22 @@ versions or recipes are refused.")]
     #[command(after_help = "Examples:
   ctxsim policies arcturn
   ctxsim policies --check my-strategy.toml")]
-    Policies(PoliciesArgs),
+    Policies(super::list::PoliciesArgs),
     /// List the models, or show one with its prices, window, cache rules and sources
     #[command(after_help = "Examples:
   ctxsim models
   ctxsim models claude-opus-5-5 --format json")]
-    Models(ModelsArgs),
+    Models(super::models::ModelsArgs),
     /// List the metrics that results and rules know
     #[command(after_help = "Examples:
   ctxsim metrics
   ctxsim metrics --format csv > metrics.csv")]
-    Metrics(ListArgs),
+    Metrics(super::list::ListArgs),
     /// List the recording formats that are read, and where agents keep their sessions
     #[command(after_help = "Examples:
   ctxsim formats
   ctxsim formats --format markdown")]
-    Formats(ListArgs),
+    Formats(super::list::ListArgs),
     /// Draw one picture of a results folder
     #[command(after_help = "Examples:
   ctxsim plot reports/quickstart --kind token-curve -o curve.svg
@@ -125,7 +125,7 @@ versions or recipes are refused.")]
     #[command(after_help = "Examples:
   ctxsim schema scenario > scenario.schema.json
   ctxsim schema policy > policy.schema.json")]
-    Schema(SchemaArgs),
+    Schema(super::schema::SchemaArgs),
     /// Print a shell's completion script
     #[command(after_help = "Examples:
   ctxsim completions bash > ~/.local/share/bash-completion/completions/ctxsim
@@ -157,7 +157,8 @@ pub struct InputArgs {
 /// Most threads that can be asked for; starting many more can exhaust a machine.
 const MAX_JOBS: usize = 1_024;
 
-fn jobs(text: &str) -> Result<usize, String> {
+/// Reads `--jobs`.
+pub fn jobs(text: &str) -> Result<usize, String> {
     let jobs = text.parse().ok().filter(|jobs| *jobs <= MAX_JOBS);
     jobs.ok_or_else(|| format!("write a number from 0 to {MAX_JOBS}"))
 }
@@ -273,181 +274,6 @@ pub enum Format {
 }
 
 #[derive(Debug, Args)]
-pub struct RunArgs {
-    /// Scenario files
-    #[arg(value_name = "SCENARIO", required = true)]
-    pub scenarios: Vec<PathBuf>,
-    /// Threads; 0 means one per core
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = jobs)]
-    pub jobs: usize,
-    /// Only this part of the sessions, by id: hash:i/n, 1 <= i <= n
-    #[arg(long, value_name = "hash:i/n")]
-    pub shard: Option<ctxsim::sweep::Shard>,
-    /// Stop at the first bad file, with exit code 3
-    #[arg(long)]
-    pub strict: bool,
-    #[command(flatten)]
-    pub output: OutputArgs,
-    #[command(flatten)]
-    pub resume: super::resume::ResumeArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct SimulateArgs {
-    #[command(flatten)]
-    pub input: InputArgs,
-    #[command(flatten)]
-    pub replay: ReplayArgs,
-    #[command(flatten)]
-    pub session: SessionArgs,
-    /// The recording's own compactions: undo them, or keep them
-    #[arg(long, value_name = "WHAT", default_value = "undo", help_heading = "Sessions")]
-    pub recorded_compactions: Compactions,
-    #[command(flatten)]
-    pub output: OutputArgs,
-    #[command(flatten)]
-    pub resume: super::resume::ResumeArgs,
-    /// Write one row per request to this CSV file
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub requests: Option<PathBuf>,
-    /// Print every request of this session (its id, or how the id begins)
-    #[arg(long, value_name = "SESSION", help_heading = "Output")]
-    pub explain: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct SweepArgs {
-    #[command(flatten)]
-    pub input: InputArgs,
-    #[command(flatten)]
-    pub replay: ReplayArgs,
-    /// Values of a parameter; several make a full grid
-    #[arg(long, value_name = "KEY=SPEC", required = true, help_heading = "Strategies and models")]
-    pub grid: Vec<String>,
-    #[command(flatten)]
-    pub session: SessionArgs,
-    /// The recording's own compactions: undo them, or keep them
-    #[arg(long, value_name = "WHAT", default_value = "undo", help_heading = "Sessions")]
-    pub recorded_compactions: Compactions,
-    #[command(flatten)]
-    pub output: OutputArgs,
-    #[command(flatten)]
-    pub resume: super::resume::ResumeArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct GateArgs {
-    /// A folder of results, a results.json, or a scenario file to run
-    #[arg(value_name = "RESULTS-or-SCENARIO")]
-    pub subject: PathBuf,
-    /// The baseline
-    #[arg(long, value_name = "FILE")]
-    pub baseline: PathBuf,
-    /// What must hold, such as 'cost_usd rise <= 1%'
-    #[arg(long = "rule", value_name = "RULE")]
-    pub rules: Vec<String>,
-    /// Write the baseline instead of comparing with it
-    #[arg(long)]
-    pub update: bool,
-    /// Threads, for a scenario; 0 means one per core
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = jobs)]
-    pub jobs: usize,
-    /// Write JUnit XML: a case for each cell and total
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub junit: Option<PathBuf>,
-    /// Write SARIF: a result for each broken rule
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub sarif: Option<PathBuf>,
-    /// Write the table as Markdown
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub markdown: Option<PathBuf>,
-    /// Print annotations for GitHub, and add the table to the summary of the job
-    #[arg(long, help_heading = "Output")]
-    pub github: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct JoinArgs {
-    /// Folders written with --out and --shard
-    #[arg(value_name = "DIR", required = true)]
-    pub shards: Vec<PathBuf>,
-    /// Folder of the joined results
-    #[arg(short, long, value_name = "DIR")]
-    pub out: PathBuf,
-    /// Overwrite a non-empty folder that ctxsim did not write
-    #[arg(long)]
-    pub force: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct TraceArgs {
-    #[command(flatten)]
-    pub input: InputArgs,
-    #[command(flatten)]
-    pub session: SessionArgs,
-    /// Folder of the traces
-    #[arg(short, long, value_name = "DIR")]
-    pub out: PathBuf,
-    /// Overwrite a non-empty folder that ctxsim did not write
-    #[arg(long)]
-    pub force: bool,
-    /// Hash ids and contents again with a random key that is kept nowhere, and name tools by what they do
-    #[arg(long)]
-    pub anonymise: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct InspectArgs {
-    #[command(flatten)]
-    pub input: InputArgs,
-    #[command(flatten)]
-    pub session: SessionArgs,
-    /// The recording's own compactions: undo them, or keep them
-    #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Sessions")]
-    pub recorded_compactions: Compactions,
-    /// What to print
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub format: Format,
-    /// How many of the largest results to show
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub largest: usize,
-}
-
-#[derive(Debug, Args)]
-pub struct PoliciesArgs {
-    /// Show this policy
-    #[arg(value_name = "NAME")]
-    pub name: Option<String>,
-    /// Check a policy file
-    #[arg(long, value_name = "FILE", conflicts_with = "name")]
-    pub check: Option<PathBuf>,
-    #[command(flatten)]
-    pub list: ListArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ModelsArgs {
-    /// Show this model
-    #[arg(value_name = "NAME")]
-    pub name: Option<String>,
-    /// More models, or other prices (TOML, or LiteLLM's JSON)
-    #[arg(long, value_name = "FILE")]
-    pub models_file: Vec<PathBuf>,
-    /// Show the prices of this day (YYYY-MM-DD)
-    #[arg(long, value_name = "DATE")]
-    pub price_date: Option<String>,
-    #[command(flatten)]
-    pub list: ListArgs,
-}
-
-#[derive(Debug, Clone, Copy, Args)]
-pub struct ListArgs {
-    /// What to print
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub format: Format,
-}
-
-#[derive(Debug, Args)]
 pub struct PlotArgs {
     /// A folder written with --out or by `run`
     #[arg(value_name = "RESULTS")]
@@ -468,28 +294,6 @@ pub struct PlotArgs {
 pub enum PlotKind {
     /// Prompt tokens per request, one line per policy
     TokenCurve,
-}
-
-#[derive(Debug, Args)]
-pub struct SchemaArgs {
-    /// Which file
-    #[arg(value_name = "WHAT")]
-    pub what: SchemaKind,
-}
-
-/// `schema`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SchemaKind {
-    /// scenarios/*.toml
-    Scenario,
-    /// A strategy's TOML file
-    Policy,
-    /// results.json
-    Results,
-    /// *.trace.jsonl: each of its lines
-    Trace,
-    /// tune.json
-    Tune,
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,9 @@
 //! `ctxsim gate`.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use ctxsim::Error;
 use ctxsim::gate::baseline::RequestMark;
 use ctxsim::gate::{Baseline, DEFAULT_RULES, Requests, Rule, Verdict, check, output};
@@ -10,10 +11,41 @@ use ctxsim::report::files::OutputFile;
 use ctxsim::report::requests::{self, RunRecord};
 use ctxsim::report::{ResultSet, json, table};
 
-use super::args::GateArgs;
+use super::args::jobs;
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::{join, scenario};
+
+#[derive(Debug, Args)]
+pub struct GateArgs {
+    /// A folder of results, a results.json, or a scenario file to run
+    #[arg(value_name = "RESULTS-or-SCENARIO")]
+    pub subject: PathBuf,
+    /// The baseline
+    #[arg(long, value_name = "FILE")]
+    pub baseline: PathBuf,
+    /// What must hold, such as 'cost_usd rise <= 1%'
+    #[arg(long = "rule", value_name = "RULE")]
+    pub rules: Vec<String>,
+    /// Write the baseline instead of comparing with it
+    #[arg(long)]
+    pub update: bool,
+    /// Threads, for a scenario; 0 means one per core
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = jobs)]
+    pub jobs: usize,
+    /// Write JUnit XML: a case for each cell and total
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub junit: Option<PathBuf>,
+    /// Write SARIF: a result for each broken rule
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub sarif: Option<PathBuf>,
+    /// Write the table as Markdown
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub markdown: Option<PathBuf>,
+    /// Print annotations for GitHub, and add the table to the summary of the job
+    #[arg(long, help_heading = "Output")]
+    pub github: bool,
+}
 
 /// What is compared with the baseline.
 struct Subject {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use clap::Args;
 use ctxsim::metrics::{Rate, group_digits};
 use ctxsim::report::grid::Grid;
 use ctxsim::report::{json, table};
@@ -9,11 +10,28 @@ use ctxsim::session::{BlockKind, EventKind, Flags, NONE, Session};
 use ctxsim::usage::Usage;
 use serde::Serialize;
 
-use super::args::{Format, InspectArgs};
+use super::args::{Compactions, Format, InputArgs, SessionArgs};
 use super::exit::{self, Outcome};
 use super::explain::time_span;
 use super::output::Terminal;
 use super::{load, progress, study};
+
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Sessions")]
+    pub recorded_compactions: Compactions,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: Format,
+    /// How many of the largest results to show
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub largest: usize,
+}
 
 /// Gaps shown: the longest ones.
 const GAPS_SHOWN: usize = 5;

@@ -4,15 +4,28 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::grid::counted;
 use ctxsim::report::{ResultSet, json, markdown, wire};
 use ctxsim::{Error, join};
 
-use super::args::JoinArgs;
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::sweep;
+
+#[derive(Debug, Args)]
+pub struct JoinArgs {
+    /// Folders written with --out and --shard
+    #[arg(value_name = "DIR", required = true)]
+    pub shards: Vec<PathBuf>,
+    /// Folder of the joined results
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Overwrite a non-empty folder that ctxsim did not write
+    #[arg(long)]
+    pub force: bool,
+}
 
 /// Runs the command.
 pub fn run(args: &JoinArgs, terminal: &Terminal) -> Outcome {

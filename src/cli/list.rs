@@ -1,30 +1,49 @@
-//! `ctxsim policies`, `models`, `metrics` and `formats`.
+//! `ctxsim policies`, `metrics` and `formats`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::Args;
 use ctxsim::policy::{
     Param, ParamValue, PolicyConfig, Preset, Strategy, common_params, load_preset, preset_names, words,
 };
+use ctxsim::provider::Models;
 use ctxsim::provider::model::SUBSTITUTE;
-use ctxsim::provider::price::{Date, Price, Rates};
-use ctxsim::provider::{ModelSpec, Models};
 use ctxsim::report::grid::Grid;
 use ctxsim::report::json;
 use ctxsim::{ingest, metrics};
 use serde_json::json;
 
-use super::args::{Format, ListArgs, ModelsArgs, PoliciesArgs};
+use super::args::Format;
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
-use super::resolve;
 
-fn left(title: &str) -> (String, bool) {
+#[derive(Debug, Args)]
+pub struct PoliciesArgs {
+    /// Show this policy
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Check a policy file
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    pub check: Option<PathBuf>,
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ListArgs {
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: Format,
+}
+
+pub fn left(title: &str) -> (String, bool) {
     (title.to_owned(), false)
 }
 
-fn right(title: &str) -> (String, bool) {
+pub fn right(title: &str) -> (String, bool) {
     (title.to_owned(), true)
 }
 

@@ -22,7 +22,6 @@ use super::output::Terminal;
 use super::progress::Progress;
 use super::resolve;
 
-
 /// What to read and how.
 #[derive(Debug)]
 pub struct LoadOptions {

@@ -13,6 +13,7 @@ mod join;
 mod kept;
 mod list;
 mod load;
+mod models;
 mod output;
 mod parquet;
 mod pictures;
@@ -79,7 +80,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Validate(args) => validate::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),
         Command::Policies(args) => list::policies(&args, &terminal),
-        Command::Models(args) => list::models(&args, &terminal),
+        Command::Models(args) => models::models(&args, &terminal),
         Command::Metrics(args) => list::metrics(args, &terminal),
         Command::Formats(args) => list::formats(args, &terminal),
         Command::Plot(args) => plot::run(&args, &terminal),

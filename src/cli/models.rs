@@ -1,4 +1,37 @@
-/// `ctxsim models`.
+//! `ctxsim models`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ctxsim::metrics;
+use ctxsim::provider::ModelSpec;
+use ctxsim::provider::price::{Date, Hours, Price, Rates, Tier};
+use ctxsim::report::grid::Grid;
+use ctxsim::report::json;
+use serde_json::json;
+
+use super::args::Format;
+use super::exit::{self, Outcome};
+use super::list::{ListArgs, left, right};
+use super::output::Terminal;
+use super::resolve;
+
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// Show this model
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// More models, or other prices (TOML, or LiteLLM's JSON)
+    #[arg(long, value_name = "FILE")]
+    pub models_file: Vec<PathBuf>,
+    /// Show the prices of this day (YYYY-MM-DD)
+    #[arg(long, value_name = "DATE")]
+    pub price_date: Option<String>,
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+/// Runs the command.
 pub fn models(args: &ModelsArgs, terminal: &Terminal) -> Outcome {
     let models = resolve::load_models(&args.models_file)?;
     let date = args.price_date.as_deref().map(str::parse::<Date>).transpose()?;
@@ -13,37 +46,74 @@ pub fn models(args: &ModelsArgs, terminal: &Terminal) -> Outcome {
         right("write 1h"),
         right("read"),
         right("output"),
+        left("valid"),
         right("minimum"),
         left("TTL"),
         left("price of"),
         left("simulated"),
+        left("source"),
     ];
     let mut grid = Grid::new(columns);
-    for (i, rank) in [(9, 5), (8, 4), (7, 3), (4, 2), (3, 1)] {
+    for (i, rank) in [(12, 7), (9, 6), (8, 5), (7, 1), (4, 4), (3, 3), (10, 2)] {
         grid.columns[i].rank = rank;
     }
     for model in models.iter() {
-        let price = model.price(date);
-        let rate = |read: fn(&Rates) -> u64| price.map(|p| per_million(read(&p.rates))).unwrap_or_default();
-        grid.rows.push(vec![
-            model.id.clone(),
-            metrics::group_digits(u128::from(model.window_tokens)),
-            rate(|r| r.input),
-            rate(|r| r.write_short),
-            rate(|r| r.write_long),
-            rate(|r| r.read),
-            rate(|r| r.output),
-            model.cache.as_ref().map(|c| c.minimum_tokens.to_string()).unwrap_or_default(),
-            model.cache.as_ref().map(|c| ttls(c.short_ttl_ms, c.long_ttl_ms)).unwrap_or_default(),
-            price.map(|p| p.as_of.clone()).unwrap_or_default(),
-            if model.is_simulated() { "yes".to_owned() } else { "price only".to_owned() },
-        ]);
+        let prices = shown(model, date);
+        if prices.is_empty() {
+            grid.rows.push(row(model, None));
+        }
+        grid.rows.extend(prices.into_iter().map(|price| row(model, Some(price))));
     }
     terminal.print_grid(grid, args.list.format)?;
     if args.list.format == Format::Table {
         terminal.print("\nPrices are USD per million tokens.\n")?;
     }
+    for found in models.lint() {
+        terminal.warn(&format!("price table: {found}"));
+    }
     Ok(exit::DONE)
+}
+
+/// The prices of a day, or all of them.
+fn shown(model: &ModelSpec, date: Option<Date>) -> Vec<&Price> {
+    let valid = |price: &&Price| {
+        let date = |limit: Option<Date>, inside: fn(&Date, &Date) -> bool| {
+            limit.zip(date).is_none_or(|(limit, date)| inside(&limit, &date))
+        };
+        date(price.from, |from, day| from <= day) && date(price.to, |to, day| day <= to)
+    };
+    model.prices.rows().iter().filter(valid).collect()
+}
+
+fn row(model: &ModelSpec, price: Option<&Price>) -> Vec<String> {
+    let rate = |read: fn(&Rates) -> u64| price.map(|p| per_million(read(&p.rates))).unwrap_or_default();
+    vec![
+        model.id.clone(),
+        metrics::group_digits(u128::from(model.window_tokens)),
+        rate(|r| r.input),
+        rate(|r| r.write_short),
+        rate(|r| r.write_long),
+        rate(|r| r.read),
+        rate(|r| r.output),
+        price.map(validity).unwrap_or_default(),
+        model.cache.as_ref().map(|c| c.minimum_tokens.to_string()).unwrap_or_default(),
+        model.cache.as_ref().map(|c| ttls(c.short_ttl_ms, c.long_ttl_ms)).unwrap_or_default(),
+        price.map(|p| p.as_of.clone()).unwrap_or_default(),
+        if model.is_simulated() { "yes".to_owned() } else { "price only".to_owned() },
+        price.map(|p| p.source.clone()).unwrap_or_default(),
+    ]
+}
+
+/// Days and hours of a price, where it has not all of them.
+fn validity(price: &Price) -> String {
+    let hours = match price.hours {
+        Hours::Always => None,
+        Hours::Peak => Some("peak hours".to_owned()),
+        Hours::OffPeak => Some("other hours".to_owned()),
+    };
+    let from = price.from.map(|day| format!("from {day}"));
+    let to = price.to.map(|day| format!("to {day}"));
+    [from, to, hours].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Pico-dollars per token are millionths of dollars per million tokens.
@@ -59,7 +129,7 @@ fn ttls(short_ms: i64, long_ms: i64) -> String {
 }
 
 /// A duration in its largest whole unit.
-pub fn duration(ms: i64) -> String {
+fn duration(ms: i64) -> String {
     match ms {
         ms if ms % 3_600_000 == 0 => format!("{} h", ms / 3_600_000),
         ms if ms % 60_000 == 0 => format!("{} min", ms / 60_000),
@@ -70,11 +140,11 @@ pub fn duration(ms: i64) -> String {
 fn model(model: &ModelSpec, date: Option<Date>, format: Format, terminal: &Terminal) -> Outcome {
     let price = model.price(date);
     if format == Format::Json {
-        terminal.print_bytes(&json::pretty(&model_json(model, price)))?;
+        terminal.print_bytes(&json::pretty(&model_json(model, price, &shown(model, date))))?;
         return Ok(exit::DONE);
     }
     let mut grid = Grid::new([left("property"), left("value")]);
-    for (name, value) in facts(model, price) {
+    for (name, value) in facts(model, &shown(model, date)) {
         grid.rows.push(vec![name.to_owned(), value]);
     }
     for source in &model.sources {
@@ -89,7 +159,7 @@ fn word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn facts(model: &ModelSpec, price: Option<&Price>) -> Vec<(&'static str, String)> {
+fn facts(model: &ModelSpec, prices: &[&Price]) -> Vec<(&'static str, String)> {
     let tokens = |n: u64| format!("{} tokens", metrics::group_digits(u128::from(n)));
     let mut facts = vec![
         ("model", model.id.clone()),
@@ -99,15 +169,10 @@ fn facts(model: &ModelSpec, price: Option<&Price>) -> Vec<(&'static str, String)
         ("largest output", tokens(model.max_output_tokens)),
         ("tokenizer", word(model.tokenizer)),
     ];
-    if let Some(price) = price {
-        facts.push(("price, USD per million tokens", rates(&price.rates)));
-        if let Some(tier) = &price.tier {
-            let at = if tier.inclusive { "from" } else { "above" };
-            let above = metrics::group_digits(u128::from(tier.above_prompt_tokens));
-            facts.push(("price of long prompts", format!("{at} {above} tokens: {}", rates(&tier.rates))));
-        }
-        facts.push(("price as of", price.as_of.clone()));
+    for price in prices {
+        facts.extend(price_facts(price));
     }
+    facts.push(("other prices", factors(model)));
     if let Some(cache) = &model.cache {
         facts.extend([
             ("cached from", tokens(cache.minimum_tokens)),
@@ -129,32 +194,95 @@ fn facts(model: &ModelSpec, price: Option<&Price>) -> Vec<(&'static str, String)
     facts
 }
 
+fn price_facts(price: &Price) -> Vec<(&'static str, String)> {
+    let valid = match validity(price) {
+        valid if valid.is_empty() => valid,
+        valid => format!("{valid}: "),
+    };
+    let mut facts = vec![("price, USD per million tokens", format!("{valid}{}", rates(&price.rates)))];
+    if let Some(tier) = &price.tier {
+        let at = if tier.inclusive { "from" } else { "above" };
+        let above = metrics::group_digits(u128::from(tier.above_prompt_tokens));
+        let of = counted(tier);
+        facts.push(("price of long prompts", format!("{at} {above} tokens{of}: {}", rates(&tier.rates))));
+    }
+    if let Some(fast) = &price.fast {
+        let [input, output] = [fast.input, fast.output].map(per_million);
+        facts.push(("price in fast mode", format!("input {input}, output {output}")));
+    }
+    facts.push(("price as of", format!("{} ({})", price.as_of, price.source)));
+    facts.push(("doubts about the price", price.notes.clone()));
+    facts
+}
+
+/// What a tier counts, where that is not the whole prompt.
+fn counted(tier: &Tier) -> String {
+    let classes = [
+        ("plain", tier.counts.input),
+        ("read", tier.counts.cache_read),
+        ("written", tier.counts.cache_write),
+    ];
+    let named: Vec<&str> = classes.iter().filter(|(_, counts)| *counts).map(|(name, _)| *name).collect();
+    if named.len() == classes.len() { String::new() } else { format!(" ({})", named.join(" and ")) }
+}
+
+fn factors(model: &ModelSpec) -> String {
+    let f = &model.price_factors;
+    let factors = [("batches", f.batch_percent), ("US only", f.us_percent), ("regional", f.regional_percent)];
+    let known = factors.iter().filter_map(|(name, percent)| percent.map(|p| format!("{name} {p} %")));
+    known.collect::<Vec<_>>().join(", ")
+}
+
 fn rates(r: &Rates) -> String {
     let [input, short, long, read, output] =
         [r.input, r.write_short, r.write_long, r.read, r.output].map(per_million);
     format!("input {input}, write 5m {short}, write 1h {long}, read {read}, output {output}")
 }
 
-fn model_json(model: &ModelSpec, price: Option<&Price>) -> serde_json::Value {
-    let rates = |r: &Rates| {
-        let number = |n: u64| per_million(n).parse::<serde_json::Number>().ok();
-        json!({
-            "input": number(r.input), "cache_write_5m": number(r.write_short),
-            "cache_write_1h": number(r.write_long), "cache_read": number(r.read), "output": number(r.output),
-        })
-    };
-    let tier = |p: &Price| {
-        p.tier
-            .as_ref()
-            .map(|t| json!({"above_prompt_tokens": t.above_prompt_tokens, "rates": rates(&t.rates)}))
-    };
+fn number(pusd: u64) -> Option<serde_json::Number> {
+    per_million(pusd).parse().ok()
+}
+
+fn rates_json(r: &Rates) -> serde_json::Value {
+    json!({
+        "input": number(r.input), "cache_write_5m": number(r.write_short),
+        "cache_write_1h": number(r.write_long), "cache_read": number(r.read), "output": number(r.output),
+    })
+}
+
+fn tier_json(tier: &Tier) -> serde_json::Value {
+    let classes = [
+        ("input", tier.counts.input),
+        ("cache_read", tier.counts.cache_read),
+        ("cache_write", tier.counts.cache_write),
+    ];
+    let counts: Vec<&str> = classes.iter().filter(|(_, counts)| *counts).map(|(name, _)| *name).collect();
+    json!({
+        "above_prompt_tokens": tier.above_prompt_tokens, "inclusive": tier.inclusive, "counts": counts,
+        "rates": rates_json(&tier.rates),
+    })
+}
+
+fn price_json(price: &Price) -> serde_json::Value {
+    json!({
+        "usd_per_million_tokens": rates_json(&price.rates),
+        "long_prompts": price.tier.as_ref().map(tier_json),
+        "fast": price.fast.map(|f| json!({"input": number(f.input), "output": number(f.output)})),
+        "hours": price.hours, "from": price.from.map(|d| d.to_string()), "to": price.to.map(|d| d.to_string()),
+        "as_of": price.as_of, "source": price.source, "notes": price.notes,
+    })
+}
+
+fn model_json(model: &ModelSpec, price: Option<&Price>, prices: &[&Price]) -> serde_json::Value {
     json!({
         "id": model.id, "aliases": model.aliases, "vendor": model.vendor,
         "window_tokens": model.window_tokens, "max_output_tokens": model.max_output_tokens,
         "tokenizer": word(model.tokenizer),
-        "price_usd_per_million_tokens": price.map(|p| rates(&p.rates)),
-        "long_prompts": price.and_then(tier),
+        "price_usd_per_million_tokens": price.map(|p| rates_json(&p.rates)),
+        "long_prompts": price.and_then(|p| p.tier.as_ref()).map(tier_json),
         "price_as_of": price.map(|p| &p.as_of),
+        "prices": prices.iter().map(|p| price_json(p)).collect::<Vec<_>>(),
+        "price_factors": model.price_factors,
         "cache": model.cache.as_ref().map(|c| json!({
             "minimum_tokens": c.minimum_tokens, "lookback_positions": c.lookback_positions,
             "max_markers": c.max_markers, "short_ttl_ms": c.short_ttl_ms, "long_ttl_ms": c.long_ttl_ms,
@@ -164,4 +292,3 @@ fn model_json(model: &ModelSpec, price: Option<&Price>) -> serde_json::Value {
         "server_compaction": model.server_compaction, "sources": model.sources,
     })
 }
-

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
 use ctxsim::config::scenario::{AccountSpec, BindingErrorSpec, CompactionsSpec, Scenario};
 use ctxsim::report::ResultSet;
 use ctxsim::report::requests::RunRecord;
 use ctxsim::sweep::Control;
 
 use super::args::{
-    AccountKind, BindingError, Compactions, Format, InputArgs, OutputArgs, ReplayArgs, RunArgs, SessionArgs,
+    AccountKind, BindingError, Compactions, Format, InputArgs, OutputArgs, ReplayArgs, SessionArgs, jobs,
 };
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
@@ -18,6 +19,26 @@ use super::resolve::{self, Replay};
 use super::resume::{Earlier, ResumeArgs};
 use super::study::{self, Files, Study};
 use super::{load, progress};
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Scenario files
+    #[arg(value_name = "SCENARIO", required = true)]
+    pub scenarios: Vec<PathBuf>,
+    /// Threads; 0 means one per core
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = jobs)]
+    pub jobs: usize,
+    /// Only this part of the sessions, by id: hash:i/n, 1 <= i <= n
+    #[arg(long, value_name = "hash:i/n")]
+    pub shard: Option<ctxsim::sweep::Shard>,
+    /// Stop at the first bad file, with exit code 3
+    #[arg(long)]
+    pub strict: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub resume: super::resume::ResumeArgs,
+}
 
 /// Folder of reports, below the current one.
 const REPORTS: &str = "reports";

@@ -1,5 +1,6 @@
 //! `ctxsim schema`.
 
+use clap::{Args, ValueEnum};
 use ctxsim::config::scenario::Scenario;
 use ctxsim::policy::preset;
 use ctxsim::report::json;
@@ -7,9 +8,30 @@ use ctxsim::report::wire::ResultsWire;
 use ctxsim::session::trace;
 use ctxsim::tune::wire::TuneWire;
 
-use super::args::{SchemaArgs, SchemaKind};
 use super::exit::{self, Outcome};
 use super::output::Terminal;
+
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Which file
+    #[arg(value_name = "WHAT")]
+    pub what: SchemaKind,
+}
+
+/// `schema`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaKind {
+    /// scenarios/*.toml
+    Scenario,
+    /// A strategy's TOML file
+    Policy,
+    /// results.json
+    Results,
+    /// *.trace.jsonl: each of its lines
+    Trace,
+    /// tune.json
+    Tune,
+}
 
 /// Runs the command.
 pub fn run(args: &SchemaArgs, terminal: &Terminal) -> Outcome {

@@ -1,11 +1,38 @@
 //! `ctxsim simulate`.
 
-use super::args::{Format, SimulateArgs};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::args::{Compactions, Format, InputArgs, OutputArgs, ReplayArgs, SessionArgs};
 use super::exit::Outcome;
 use super::output::Terminal;
 use super::resolve::Replay;
 use super::study::{self, Files, Study};
 use super::{explain, load, progress, stream};
+
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub replay: ReplayArgs,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "undo", help_heading = "Sessions")]
+    pub recorded_compactions: Compactions,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub resume: super::resume::ResumeArgs,
+    /// Write one row per request to this CSV file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub requests: Option<PathBuf>,
+    /// Print every request of this session (its id, or how the id begins)
+    #[arg(long, value_name = "SESSION", help_heading = "Output")]
+    pub explain: Option<String>,
+}
 
 /// Runs the command.
 pub fn run(args: &SimulateArgs, terminal: &Terminal) -> Outcome {

@@ -1,16 +1,37 @@
 //! `ctxsim sweep`.
 
+use clap::Args;
 use ctxsim::policy::{PolicySpec, common_params, find_param};
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::{ResultSet, grid, json, markdown, sweep, table};
 use ctxsim::sweep::axis::{Axis, expand};
 
-use super::args::{Format, SweepArgs};
+use super::args::{Compactions, Format, InputArgs, OutputArgs, ReplayArgs, SessionArgs};
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::resolve::Replay;
 use super::study::{self, Study};
 use super::{load, progress, stream};
+
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub replay: ReplayArgs,
+    /// Values of a parameter; several make a full grid
+    #[arg(long, value_name = "KEY=SPEC", required = true, help_heading = "Strategies and models")]
+    pub grid: Vec<String>,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// The recording's own compactions: undo them, or keep them
+    #[arg(long, value_name = "WHAT", default_value = "undo", help_heading = "Sessions")]
+    pub recorded_compactions: Compactions,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub resume: super::resume::ResumeArgs,
+}
 
 /// Runs the command.
 pub fn run(args: &SweepArgs, terminal: &Terminal) -> Outcome {

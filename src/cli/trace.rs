@@ -1,15 +1,34 @@
 //! `ctxsim trace`.
 
 use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
 
+use clap::Args;
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::grid::counted;
 use ctxsim::session::{Session, trace};
 
-use super::args::TraceArgs;
+use super::args::{InputArgs, SessionArgs};
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::{load, pictures, progress, study};
+
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Folder of the traces
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Overwrite a non-empty folder that ctxsim did not write
+    #[arg(long)]
+    pub force: bool,
+    /// Hash ids and contents again with a random key that is kept nowhere, and name tools by what they do
+    #[arg(long)]
+    pub anonymise: bool,
+}
 
 /// Runs the command.
 pub fn run(args: &TraceArgs, terminal: &Terminal) -> Outcome {

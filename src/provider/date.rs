@@ -30,12 +30,14 @@ impl Date {
         // are 400 years.
         let days = at_ms.div_euclid(DAY_MS) + 719_468;
         let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-        let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * month + 2) / 5 + 1;
         let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-        let year = u16::try_from(era * 400 + year_of_era + next_year).ok().filter(|y| (1..=9_999).contains(y))?;
+        let year =
+            u16::try_from(era * 400 + year_of_era + next_year).ok().filter(|y| (1..=9_999).contains(y))?;
         Some(Date { year, month: u8::try_from(month).ok()?, day: u8::try_from(day).ok()? })
     }
 
@@ -69,7 +71,8 @@ impl FromStr for Date {
         let narrow = |n: u16| u8::try_from(n).map_err(|_| wrong());
         let date = Date { year, month: narrow(month)?, day: narrow(day)? };
         // A day that its month does not have is another day once counted.
-        if parts.next().is_some() || !(1..=12).contains(&month) || Date::of_ms(date.start_ms()) != Some(date) {
+        if parts.next().is_some() || !(1..=12).contains(&month) || Date::of_ms(date.start_ms()) != Some(date)
+        {
             return Err(wrong());
         }
         Ok(date)
@@ -133,8 +136,9 @@ impl PeakHours {
         let minute = u32::try_from(at_ms.rem_euclid(DAY_MS) / 60_000).unwrap_or(0);
         // 1970-01-01 was a Thursday; 0 is Monday.
         let weekday = (at_ms.div_euclid(DAY_MS) + 3).rem_euclid(7);
-        let is_holiday =
-            || Date::of_ms(at_ms).is_some_and(|day| self.holidays.iter().any(|(a, b)| *a <= day && day <= *b));
+        let is_holiday = || {
+            Date::of_ms(at_ms).is_some_and(|day| self.holidays.iter().any(|(a, b)| *a <= day && day <= *b))
+        };
         weekday < 5 && self.windows.iter().any(|(from, to)| (*from..*to).contains(&minute)) && !is_holiday()
     }
 }
@@ -155,7 +159,9 @@ mod tests {
         let day = |t: &str| t.parse::<Date>();
         assert!(day("2026-11-30").unwrap() < day("2026-12-01").unwrap());
         assert_eq!(day("2026-12-01").unwrap().to_string(), "2026-12-01");
-        for bad in ["2026-13-01", "2026-1-1", "yesterday", "2026-12-01-1", "20x6-12-01", "2026-02-29", "0000-01-01"] {
+        for bad in
+            ["2026-13-01", "2026-1-1", "yesterday", "2026-12-01-1", "20x6-12-01", "2026-02-29", "0000-01-01"]
+        {
             assert!(day(bad).is_err(), "{bad}");
         }
     }

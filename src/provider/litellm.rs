@@ -84,10 +84,9 @@ pub(super) fn read(text: &str, origin: &str) -> Result<Vec<Listed>> {
         if !entry.is_text() {
             continue;
         }
-        let found = entry.model(&name, origin).map_err(|reason| Error::Config {
-            origin: format!("{origin}, model `{name}`"),
-            reason,
-        })?;
+        let found = entry
+            .model(&name, origin)
+            .map_err(|reason| Error::Config { origin: format!("{origin}, model `{name}`"), reason })?;
         listed.extend(found);
     }
     if listed.is_empty() {
@@ -133,7 +132,8 @@ struct Entry<'f, 't> {
 const INPUT: &str = "input_cost_per_token";
 const OUTPUT: &str = "output_cost_per_token";
 const SHORT: &str = "cache_creation_input_token_cost";
-const LONG: [&str; 2] = ["cache_creation_input_token_cost_above_1hr", "cache_creation_input_token_cost_above_12hr"];
+const LONG: [&str; 2] =
+    ["cache_creation_input_token_cost_above_1hr", "cache_creation_input_token_cost_above_12hr"];
 const READ: &str = "cache_read_input_token_cost";
 
 /// Rates as far as they are given: input, output, short write, long write, read.
@@ -161,9 +161,9 @@ impl Entry<'_, '_> {
 
     fn tokens(&self, field: &str) -> Option<u64> {
         let text = self.fields.get(field)?.get().trim_matches('"');
-        let whole = text.split_once('.').map_or(text, |(whole, rest)| {
-            if rest.bytes().all(|b| b == b'0') { whole } else { text }
-        });
+        let whole = text
+            .split_once('.')
+            .map_or(text, |(whole, rest)| if rest.bytes().all(|b| b == b'0') { whole } else { text });
         whole.parse().ok().filter(|tokens| *tokens > 0)
     }
 
@@ -215,7 +215,8 @@ impl Entry<'_, '_> {
             return Ok(thresholds.is_empty().then_some((base, None)));
         };
         let thousands = threshold.strip_suffix('k').and_then(|n| n.parse::<u64>().ok());
-        let above = thousands.ok_or_else(|| format!("{prefix}{threshold}_tokens has no threshold in thousands"))?;
+        let above =
+            thousands.ok_or_else(|| format!("{prefix}{threshold}_tokens has no threshold in thousands"))?;
         let long = self.rates(&format!("_above_{threshold}_tokens"))?;
         Ok(Some((base, tier(above * 1_000, base, long))))
     }
@@ -243,7 +244,8 @@ impl Entry<'_, '_> {
     fn batch_percent(&self, base: Given) -> std::result::Result<Option<u32>, String> {
         let batches = self.rates("_batches")?;
         let pairs = base.iter().zip(batches).filter_map(|(base, batch)| base.zip(batch));
-        let mut factors = pairs.filter(|(base, _)| *base > 0).map(|(base, batch)| percent(batch, base.into()));
+        let mut factors =
+            pairs.filter(|(base, _)| *base > 0).map(|(base, batch)| percent(batch, base.into()));
         let Some(first) = factors.next() else { return Ok(None) };
         Ok(if factors.all(|factor| factor == first) { first } else { None })
     }
@@ -251,9 +253,12 @@ impl Entry<'_, '_> {
     /// The price as it is, or at and outside peak hours.
     fn by_hours(&self, price: Price, base: Given) -> std::result::Result<Vec<Price>, String> {
         let Some(raw) = self.fields.get("off_peak_pricing") else { return Ok(vec![price]) };
-        let fields: Fields<'_> = serde_json::from_str(raw.get()).map_err(|e| format!("off_peak_pricing: {e}"))?;
+        let fields: Fields<'_> =
+            serde_json::from_str(raw.get()).map_err(|e| format!("off_peak_pricing: {e}"))?;
         let given = Entry { fields: &fields }.rates("")?;
-        let Some(rates) = whole(std::array::from_fn(|i| given[i].or(base[i]))) else { return Ok(vec![price]) };
+        let Some(rates) = whole(std::array::from_fn(|i| given[i].or(base[i]))) else {
+            return Ok(vec![price]);
+        };
         let off_peak = Price { rates, hours: Hours::OffPeak, ..price.clone() };
         Ok(vec![Price { hours: Hours::Peak, ..price }, off_peak])
     }
@@ -281,11 +286,13 @@ fn tier(above_prompt_tokens: u64, base: Given, long: Given) -> Option<Tier> {
 fn ranges(raw: &RawValue) -> std::result::Result<Option<(Given, Option<Tier>)>, String> {
     let wrong = |e: serde_json::Error| format!("tiered_pricing: {e}");
     let ranges: Vec<Fields<'_>> = serde_json::from_str(raw.get()).map_err(wrong)?;
-    let rates = ranges.iter().map(|fields| Entry { fields }.rates("")).collect::<std::result::Result<Vec<_>, _>>()?;
+    let rates =
+        ranges.iter().map(|fields| Entry { fields }.rates("")).collect::<std::result::Result<Vec<_>, _>>()?;
     Ok(match (&ranges[..], &rates[..]) {
         ([_], [base]) => Some((*base, None)),
         ([_, second], [base, long]) => {
-            let from = second.get("range").map(|raw| serde_json::from_str::<Vec<f64>>(raw.get()).map_err(wrong));
+            let from =
+                second.get("range").map(|raw| serde_json::from_str::<Vec<f64>>(raw.get()).map_err(wrong));
             let from = from.transpose()?.and_then(|range| range.first().copied());
             // A threshold is a whole number of tokens, whatever the file's way to write it.
             from.map(|from| (*base, tier(from as u64, *base, *long)))
@@ -359,19 +366,23 @@ mod tests {
 
     #[test]
     fn rates_tiers_and_factors_are_read() {
-        let found = one(
-            r#"{"litellm_provider": "anthropic", "mode": "chat", "input_cost_per_token": 1e-07,
+        let found = one(r#"{"litellm_provider": "anthropic", "mode": "chat", "input_cost_per_token": 1e-07,
             "output_cost_per_token": 5e-07, "cache_creation_input_token_cost": 1.25e-07,
             "cache_creation_input_token_cost_above_1hr": 2e-07, "cache_read_input_token_cost": 1e-08,
             "input_cost_per_token_above_100k_tokens": 5e-07, "output_cost_per_token_above_100k_tokens": 2.5e-06,
             "cache_creation_input_token_cost_above_1hr_above_100k_tokens": 1e-06,
             "input_cost_per_token_batches": 5e-08, "output_cost_per_token_batches": 2.5e-07,
             "provider_specific_entry": {"us": 1.1, "fast": 2.0}, "max_input_tokens": 1000000.0,
-            "max_output_tokens": 128000, "source": "a page"}"#,
-        );
+            "max_output_tokens": 128000, "source": "a page"}"#);
         assert_eq!((found.vendor, found.input_limit_tokens), (Some("anthropic"), Some(1_000_000)));
         let price = &found.prices[0];
-        let base = Rates { input: 100_000, output: 500_000, write_short: 125_000, write_long: 200_000, read: 10_000 };
+        let base = Rates {
+            input: 100_000,
+            output: 500_000,
+            write_short: 125_000,
+            write_long: 200_000,
+            read: 10_000,
+        };
         assert_eq!((price.rates, price.source.as_str()), (base, "a page"));
         assert_eq!(price.fast, Some(FastRates { input: 200_000, output: 1_000_000 }));
         let tier = price.tier.unwrap();
@@ -383,29 +394,26 @@ mod tests {
 
     #[test]
     fn twelve_hours_ranges_and_off_peak_hours_are_read() {
-        let found = one(
-            r#"{"input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05,
+        let found = one(r#"{"input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05,
             "cache_creation_input_token_cost_above_12hr": 5e-06, "input_cost_per_token_batches": 1e-06,
-            "output_cost_per_token_batches": 1e-05}"#,
-        );
+            "output_cost_per_token_batches": 1e-05}"#);
         let rates = found.prices[0].rates;
         assert_eq!((rates.write_long, rates.read, rates.write_short), (5_000_000, 2_000_000, 2_000_000));
         assert_eq!(found.factors, Factors::default(), "one class has no discount");
-        let found = one(
-            r#"{"tiered_pricing": [{"range": [0, 256000.0], "input_cost_per_token": 5e-08,
+        let found = one(r#"{"tiered_pricing": [{"range": [0, 256000.0], "input_cost_per_token": 5e-08,
             "output_cost_per_token": 4e-07}, {"range": [256000.0, 1000000.0], "input_cost_per_token": 2.5e-07,
-            "output_cost_per_token": 2e-06}]}"#,
-        );
+            "output_cost_per_token": 2e-06}]}"#);
         let tier = found.prices[0].tier.unwrap();
         assert_eq!((tier.above_prompt_tokens, tier.rates.input), (256_000, 250_000));
-        let found = one(
-            r#"{"input_cost_per_token": 1.32e-06, "output_cost_per_token": 3.96e-06,
+        let found = one(r#"{"input_cost_per_token": 1.32e-06, "output_cost_per_token": 3.96e-06,
             "cache_creation_input_token_cost": 0.0, "off_peak_pricing": {"input_cost_per_token": 6.6e-07,
-            "output_cost_per_token": 1.98e-06, "windows": []}}"#,
-        );
+            "output_cost_per_token": 1.98e-06, "windows": []}}"#);
         let [peak, off_peak] = &found.prices[..] else { panic!("two rows") };
         assert_eq!((peak.hours, peak.rates.input), (Hours::Peak, 1_320_000));
-        assert_eq!((off_peak.hours, off_peak.rates.input, off_peak.rates.write_short), (Hours::OffPeak, 660_000, 0));
+        assert_eq!(
+            (off_peak.hours, off_peak.rates.input, off_peak.rates.write_short),
+            (Hours::OffPeak, 660_000, 0)
+        );
     }
 
     #[test]

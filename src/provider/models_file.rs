@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::model::{Binding, ModelSpec, OverflowStyle, Source, ThinkingRetention, normalise_id};
 use super::litellm;
+use super::model::{Binding, ModelSpec, OverflowStyle, Source, ThinkingRetention, normalise_id};
 use super::models_toml::ModelFile;
 use super::price::{Date, PeakHours, PriceTable};
 use super::price_file::{self, Multiples};
@@ -72,9 +72,14 @@ impl Models {
             let at = match models.position(&row.model_id) {
                 Some(at) => at,
                 None => {
-                    let vendor = models.vendors.iter().find(|v| v.vendor == row.provider).ok_or_else(|| {
-                        Error::unknown("vendor", &row.provider, models.vendors.iter().map(|v| v.vendor.as_str()))
-                    })?;
+                    let vendor =
+                        models.vendors.iter().find(|v| v.vendor == row.provider).ok_or_else(|| {
+                            Error::unknown(
+                                "vendor",
+                                &row.provider,
+                                models.vendors.iter().map(|v| v.vendor.as_str()),
+                            )
+                        })?;
                     let model = named(vendor, &row.model_id);
                     models.models.push(model);
                     models.models.len() - 1
@@ -92,7 +97,8 @@ impl Models {
             if !model.sources.contains(&source) {
                 model.sources.push(source);
             }
-            model.read_multiple_millionths = row.read_multiple_millionths().or(model.read_multiple_millionths);
+            model.read_multiple_millionths =
+                row.read_multiple_millionths().or(model.read_multiple_millionths);
             model.prices.push(price);
             if model.prices.peak().is_none() {
                 let peak = peak.get(&row.provider).cloned();
@@ -312,7 +318,11 @@ mod tests {
         }
         assert!(models.iter().filter(|m| m.vendor != "anthropic").all(|m| !m.is_simulated()));
         let rows: usize = models.iter().map(|m| m.prices.rows().len()).sum();
-        assert_eq!(rows, price_file::BUILTIN_CSV.lines().count() - 1, "a row of the table belongs to no model");
+        assert_eq!(
+            rows,
+            price_file::BUILTIN_CSV.lines().count() - 1,
+            "a row of the table belongs to no model"
+        );
     }
 
     #[test]

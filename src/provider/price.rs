@@ -313,7 +313,10 @@ impl PriceTable {
         self.rows.push(price);
     }
 
-    pub(crate) fn map_rows<E>(&self, change: impl FnMut(&Price) -> Result<Price, E>) -> Result<PriceTable, E> {
+    pub(crate) fn map_rows<E>(
+        &self,
+        change: impl FnMut(&Price) -> Result<Price, E>,
+    ) -> Result<PriceTable, E> {
         let rows = self.rows.iter().map(change).collect::<Result<_, E>>()?;
         Ok(PriceTable { rows, peak: self.peak.clone() })
     }
@@ -372,9 +375,12 @@ mod tests {
             (Counts { input: false, ..Counts::PROMPT }, 29),
         ] {
             assert_eq!(counts.of(&usage), tokens);
-            for (above, inclusive, expected) in
-                [(tokens - 1, false, true), (tokens, false, false), (tokens, true, true), (tokens + 1, true, false)]
-            {
+            for (above, inclusive, expected) in [
+                (tokens - 1, false, true),
+                (tokens, false, false),
+                (tokens, true, true),
+                (tokens + 1, true, false),
+            ] {
                 let tier = Tier { above_prompt_tokens: above, inclusive, counts, rates };
                 assert_eq!(tier.applies_to(&usage), expected, "{above} {inclusive}");
             }

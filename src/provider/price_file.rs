@@ -93,10 +93,9 @@ impl PriceRow {
         };
         let fast = match (self.fast_input.as_str(), self.fast_output.as_str()) {
             ("", "") => None,
-            (input, output) => Some(FastRates {
-                input: usd(input, "fast_input")?,
-                output: usd(output, "fast_output")?,
-            }),
+            (input, output) => {
+                Some(FastRates { input: usd(input, "fast_input")?, output: usd(output, "fast_output")? })
+            }
         };
         let hours = match self.hours.as_str() {
             "" => Hours::Always,
@@ -131,8 +130,13 @@ impl PriceRow {
             &self.tier_cache_write_long,
             &self.tier_cache_read,
         ];
-        let names =
-            ["tier_input", "tier_output", "tier_cache_write_short", "tier_cache_write_long", "tier_cache_read"];
+        let names = [
+            "tier_input",
+            "tier_output",
+            "tier_cache_write_short",
+            "tier_cache_write_long",
+            "tier_cache_read",
+        ];
         Ok(Some(Tier {
             above_prompt_tokens: self.tier_above_prompt_tokens.parse().map_err(|_| {
                 format!("tier_above_prompt_tokens `{}` is no whole number", self.tier_above_prompt_tokens)
@@ -160,7 +164,9 @@ pub(crate) fn counts(text: &str) -> std::result::Result<Counts, String> {
             "cache_read" => counts.cache_read = true,
             "cache_write" => counts.cache_write = true,
             other => {
-                return Err(format!("`{other}` is no class of tokens; write input, cache_read or cache_write"));
+                return Err(format!(
+                    "`{other}` is no class of tokens; write input, cache_read or cache_write"
+                ));
             }
         }
     }
@@ -293,7 +299,8 @@ mod tests {
     /// One row with some fields, all others empty.
     fn table(fields: &[(&str, &str)]) -> String {
         let header = BUILTIN_CSV.lines().next().unwrap();
-        let value = |name: &str| fields.iter().find(|(field, _)| *field == name).map_or("", |(_, value)| value);
+        let value =
+            |name: &str| fields.iter().find(|(field, _)| *field == name).map_or("", |(_, value)| value);
         let row: Vec<&str> = header.split(',').map(value).collect();
         format!("{header}\n{}\n", row.join(","))
     }

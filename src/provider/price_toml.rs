@@ -85,7 +85,11 @@ impl PriceFields {
             Some(l) => Some(Tier {
                 above_prompt_tokens: l.above_prompt_tokens,
                 inclusive: l.inclusive,
-                counts: if l.counts.is_empty() { Counts::PROMPT } else { counts(&l.counts).map_err(wrong)? },
+                counts: if l.counts.is_empty() {
+                    Counts::PROMPT
+                } else {
+                    counts(&l.counts).map_err(wrong)?
+                },
                 rates: rates(l.input, l.output, [l.cache_write_short, l.cache_write_long, l.cache_read])?,
             }),
         };

@@ -338,8 +338,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 }
 
 /// What is charged where no price is known: nothing, and the caller says so.
-static UNPRICED: Price =
-    Price::flat(Rates { input: 0, output: 0, write_short: 0, write_long: 0, read: 0 });
+static UNPRICED: Price = Price::flat(Rates { input: 0, output: 0, write_short: 0, write_long: 0, read: 0 });
 
 /// The model's price for a request of a session of this day that starts at `at_ms`. A day that no row is valid on
 /// has the first row; a caller who wants another day's narrows the table.
