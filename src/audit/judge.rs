@@ -23,7 +23,7 @@ use super::signs::Signs;
 use crate::cause::Cause;
 use crate::provider::ModelSpec;
 use crate::provider::classify::{UsageRow, Verdict, classify, floor_tokens};
-use crate::provider::price::Price;
+use crate::provider::price::{Date, Price};
 use crate::tokens::Tokenizer;
 use crate::usage::Usage;
 
@@ -65,8 +65,10 @@ pub struct Row {
 pub struct Known<'a> {
     /// Its rules.
     pub spec: Option<&'a ModelSpec>,
-    /// Its price on the day asked for.
+    /// Its price on that day, whatever the hour.
     pub price: Option<&'a Price>,
+    /// The day its prices are taken of.
+    pub price_day: Option<Date>,
 }
 
 /// A session's requests with usage, judged.
@@ -101,7 +103,10 @@ impl Series<'_> {
 
     /// The price of row `i`.
     pub fn price(&self, i: usize) -> Option<&Price> {
-        self.models.get(self.request(i).model as usize).and_then(|known| known.price)
+        let request = self.request(i);
+        let known = self.models.get(request.model as usize)?;
+        let price = known.spec.and_then(|spec| spec.prices.when(known.price_day, request.start_ms));
+        price.or(known.price)
     }
 
     /// What row `i` paid for wasted tokens above reading them.

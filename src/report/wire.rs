@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::cause::Cause;
 use crate::metrics::{self, Rate, parse_decimal};
-use crate::sim::summary::StopReason;
+use crate::sim::summary::{KeepAliveTotal, StopReason};
 use crate::sim::{CostPusd, MissTotal, Summary};
 use crate::usage::Usage;
 
@@ -96,6 +96,46 @@ struct CostWire {
     output: Dollars,
     /// Input and output of summarizer calls.
     summarizer: Dollars,
+    /// Pings that keep the cache alive.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    keep_alive: Dollars,
+}
+
+/// Pings, where there were any.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct KeepAliveWire {
+    pings: u64,
+    /// Requests that read more than they could have without.
+    converted_requests: u64,
+    /// What these would have cost above what they did.
+    saved_usd: Dollars,
+    prompt_tokens: u64,
+    output_tokens: u64,
+}
+
+impl KeepAliveWire {
+    fn of(total: &KeepAliveTotal) -> Option<KeepAliveWire> {
+        (total.pings > 0).then(|| KeepAliveWire {
+            pings: total.pings,
+            converted_requests: total.converted_requests,
+            saved_usd: Decimal(total.saved_pusd),
+            prompt_tokens: total.usage.prompt_tokens(),
+            output_tokens: total.usage.output_tokens,
+        })
+    }
+
+    fn total(&self) -> KeepAliveTotal {
+        KeepAliveTotal {
+            pings: self.pings,
+            converted_requests: self.converted_requests,
+            saved_pusd: self.saved_usd.0,
+            usage: Usage {
+                uncached_tokens: self.prompt_tokens,
+                output_tokens: self.output_tokens,
+                ..Usage::default()
+            },
+        }
+    }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +145,10 @@ struct MissWire {
     tokens: u64,
     /// What was paid for these tokens.
     usd: Dollars,
+}
+
+fn is_nothing(usd: &Dollars) -> bool {
+    usd.0 == 0
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -159,6 +203,10 @@ macro_rules! numbers {
             #[serde(default, skip_serializing_if = "is_zero")]
             refetched_compactions: u64,
             #[serde(default, skip_serializing_if = "is_zero")]
+            truncated_requests: u64,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            keep_alive: Option<KeepAliveWire>,
+            #[serde(default, skip_serializing_if = "is_zero")]
             recorded_compactions_undone: u64,
             /// Tokens in front of the conversation that the recording does not show.
             #[serde(default)]
@@ -200,6 +248,8 @@ macro_rules! numbers_of {
             refetched_tokens: s.refetched_tokens,
             repeated_calls: s.repeated_calls,
             refetched_compactions: s.refetched_compactions,
+            truncated_requests: s.truncated_requests,
+            keep_alive: KeepAliveWire::of(&s.keep_alive),
             recorded_compactions_undone: s.recorded_compactions_undone,
             hidden_prefix_tokens: s.hidden_prefix_tokens,
         }
@@ -265,6 +315,8 @@ impl CellWire {
             binding_rejections: self.binding_rejections,
             dropped_thinking_blocks: self.dropped_thinking_blocks,
             allowed_mismatches: self.allowed_mismatches,
+            truncated_requests: self.truncated_requests,
+            keep_alive: self.keep_alive.as_ref().map(KeepAliveWire::total).unwrap_or_default(),
             overflows: self.overflows,
             recoveries: self.recoveries,
             violations: self.violations,
@@ -342,6 +394,7 @@ impl CostWire {
             cache_write: Decimal(cost.cache_write),
             output: Decimal(cost.output),
             summarizer: Decimal(cost.summarizer),
+            keep_alive: Decimal(cost.keep_alive),
         }
     }
 
@@ -352,6 +405,7 @@ impl CostWire {
             cache_write: self.cache_write.0,
             output: self.output.0,
             summarizer: self.summarizer.0,
+            keep_alive: self.keep_alive.0,
         }
     }
 }
