@@ -21,9 +21,8 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::conversation::{At, Conversation};
-use super::inclusive::{self, Names};
 use super::value::{self, Counts, flag, items, text, time_ms};
-use super::{document, money};
+use super::{document, inclusive, money};
 use crate::transcript::{Content, EventKind, Notice, ToolText, Transcript};
 use crate::{Error, Result};
 
@@ -157,7 +156,7 @@ impl Reader {
             return;
         }
         let mut counts = Counts::default();
-        let names = Names { includes_written: !self.leaves_out_written, ..inclusive::ATIF };
+        let names = inclusive::ATIF.leaving_out_written(self.leaves_out_written);
         let usage = inclusive::usage(&names, &metrics, &mut counts);
         if counts.is_bad() {
             notices.push(Notice { line: at.line, reason: value::BAD_USAGE.to_owned() });

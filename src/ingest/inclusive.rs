@@ -18,7 +18,14 @@ pub struct Names {
     /// Counts that sum to the output.
     output: &'static [&'static str],
     /// The prompt includes what was written.
-    pub includes_written: bool,
+    includes_written: bool,
+}
+
+impl Names {
+    /// The same where prompts leave out what was written, if `yes`.
+    pub fn leaving_out_written(self, yes: bool) -> Names {
+        Names { includes_written: self.includes_written && !yes, ..self }
+    }
 }
 
 /// OpenAI Chat Completions, and what gateways add to them; the completion includes the reasoning.
@@ -173,7 +180,7 @@ mod tests {
             let mut counts = Counts::default();
             usage(&names, &counted, &mut counts);
             assert!(counts.is_bad(), "{names:?}");
-            let apart = Names { includes_written: false, ..names };
+            let apart = names.leaving_out_written(true);
             let mut counts = Counts::default();
             assert_eq!(usage(&apart, &counted, &mut counts).uncached_tokens, 399);
             assert!(!counts.is_bad(), "{names:?}");
