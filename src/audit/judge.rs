@@ -4,12 +4,7 @@
 //! New content is the growth of the prompt since the last breakpoint of the one before: what lay behind that
 //! (plain input) is sent anew.
 //!
-//! A cause is named by what the recording shows besides the read: its order in time (life of an entry),
-//! marks (compaction, clearing, rewind, resume), another model, a human turn on a model that strips
-//! thinking, an image, another day, a step wider than the provider looks back, the same prompt sent again.
-//! Where nothing of this is there, the place where the read ended decides: at the end of an earlier entry
-//! the prompt must have changed right behind it (`prefix_unknown`), anywhere else is `unknown`, and an
-//! entry that is gone altogether before its time is `provider_side`.
+//! What gives a row its cause is [`Series::why`].
 //!
 //! # Divergence from the real API
 //!
