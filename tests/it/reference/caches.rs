@@ -84,7 +84,7 @@ impl Naive {
             Cache::Prefix { step, offset, recomputes_last, .. } => {
                 let read = floor(tokens(shared), step, offset);
                 let most = floor(total.saturating_sub(1), step, offset);
-                if recomputes_last && !self.is(Fault::LastTokenIsRead) { read.min(most) } else { read }
+                if recomputes_last { read.min(most) } else { read }
             }
             Cache::Units { interval } => {
                 let is_unit =

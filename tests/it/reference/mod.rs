@@ -285,7 +285,6 @@ fn every_seeded_fault_is_caught() {
         LengthenedMessageHits,
         ImplicitNotWritten,
         GridRoundsUp,
-        LastTokenIsRead,
         AnswersNotCovered,
         SharedPrefixNotPersisted,
         PrefixNotRefreshed,

@@ -42,7 +42,6 @@ pub enum Fault {
     LengthenedMessageHits,
     ImplicitNotWritten,
     GridRoundsUp,
-    LastTokenIsRead,
     AnswersNotCovered,
     SharedPrefixNotPersisted,
     PrefixNotRefreshed,
