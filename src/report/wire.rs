@@ -12,10 +12,11 @@ use serde_json::value::RawValue;
 
 use crate::cause::Cause;
 use crate::metrics::{self, Rate, parse_decimal};
-use crate::sim::summary::{KeepAliveTotal, StopReason};
+use crate::sim::summary::StopReason;
 use crate::sim::{CostPusd, MissTotal, Summary};
 use crate::usage::Usage;
 
+use super::pings::KeepAliveWire;
 use super::results::{Cell, Change, FORMAT_VERSION, Recipe, Relative, ResultSet, Skipped, Total};
 
 /// A decimal number in units of `10^-D`.
@@ -99,43 +100,6 @@ struct CostWire {
     /// Pings that keep the cache alive.
     #[serde(default, skip_serializing_if = "is_nothing")]
     keep_alive: Dollars,
-}
-
-/// Pings, where there were any.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-struct KeepAliveWire {
-    pings: u64,
-    /// Requests that read more than they could have without.
-    converted_requests: u64,
-    /// What these would have cost above what they did.
-    saved_usd: Dollars,
-    prompt_tokens: u64,
-    output_tokens: u64,
-}
-
-impl KeepAliveWire {
-    fn of(total: &KeepAliveTotal) -> Option<KeepAliveWire> {
-        (total.pings > 0).then(|| KeepAliveWire {
-            pings: total.pings,
-            converted_requests: total.converted_requests,
-            saved_usd: Decimal(total.saved_pusd),
-            prompt_tokens: total.usage.prompt_tokens(),
-            output_tokens: total.usage.output_tokens,
-        })
-    }
-
-    fn total(&self) -> KeepAliveTotal {
-        KeepAliveTotal {
-            pings: self.pings,
-            converted_requests: self.converted_requests,
-            saved_pusd: self.saved_usd.0,
-            usage: Usage {
-                uncached_tokens: self.prompt_tokens,
-                output_tokens: self.output_tokens,
-                ..Usage::default()
-            },
-        }
-    }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
