@@ -30,7 +30,10 @@ fn cost_of(value: &Value) -> Option<f64> {
 
 /// A count that goes on from event to event.
 fn counted_on(events: &[Value]) -> Option<f64> {
-    let so_far = events.iter().filter_map(|event| event.pointer("/llm_metrics/accumulated_cost")?.as_f64());
+    // Older lists hold pairs of an action and its observation.
+    let each =
+        events.iter().flat_map(|event| event.as_array().map_or(std::slice::from_ref(event), Vec::as_slice));
+    let so_far = each.filter_map(|event| event.pointer("/llm_metrics/accumulated_cost")?.as_f64());
     so_far.reduce(f64::max)
 }
 
