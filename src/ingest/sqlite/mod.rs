@@ -200,9 +200,9 @@ mod tests {
         let mut bytes = vec![0; 1024];
         bytes[..16].copy_from_slice(MAGIC);
         bytes[16] = 2;
-        let length = u8::try_from(13 + 2 * sql.len()).expect("a short statement");
-        // Serial types of its five columns: text, text, text, a byte, text.
-        let mut record = vec![6, 23, 15, 15, 1, length];
+        let kind = u8::try_from(13 + 2 * sql.len()).expect("a short statement");
+        // The head's length, and the kinds of its five columns: three texts, a byte, a text.
+        let mut record = vec![7, 23, 15, 15, 1, 0x80 | kind >> 7, kind & 0x7f];
         record.extend(b"tablett\x02");
         record.extend(sql.as_bytes());
         // A leaf with one cell: its length, number 1, and the record.
