@@ -28,6 +28,15 @@ fn cost_of(value: &Value) -> Option<f64> {
     PLACES.iter().find_map(|place| value.pointer(place)?.as_f64())
 }
 
+/// A count that goes on from event to event.
+fn counted_on(events: &[Value]) -> Option<f64> {
+    // Older lists hold pairs of an action and its observation.
+    let each =
+        events.iter().flat_map(|event| event.as_array().map_or(std::slice::from_ref(event), Vec::as_slice));
+    let so_far = each.filter_map(|event| event.pointer("/llm_metrics/accumulated_cost")?.as_f64());
+    so_far.reduce(f64::max)
+}
+
 /// Dollars that a recording states, by a reader of its own.
 fn stated(path: &Path) -> Option<f64> {
     let document = |path: &Path| serde_json::from_str::<Value>(&std::fs::read_to_string(path).ok()?).ok();
@@ -40,12 +49,10 @@ fn stated(path: &Path) -> Option<f64> {
     let text = std::fs::read_to_string(path).ok()?;
     let Some(document) = document(path) else {
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        return Some(lines.filter_map(|line| cost_of(&line)).sum());
+        let history = |line: &Value| counted_on(line["history"].as_array()?);
+        return Some(lines.filter_map(|line| cost_of(&line).or_else(|| history(&line))).sum());
     };
-    // A count that goes on from event to event.
-    let events = document.as_array().into_iter().flatten();
-    let so_far = events.filter_map(|event| event.pointer("/llm_metrics/accumulated_cost")?.as_f64());
-    if let Some(most) = so_far.reduce(f64::max) {
+    if let Some(most) = document.as_array().and_then(|events| counted_on(events)) {
         return Some(most);
     }
     let of_all = document.pointer("/info/model_stats/instance_cost").or(document.get("cost"));
@@ -88,7 +95,7 @@ fn priced() -> Vec<(&'static str, String)> {
         "cache_write_tokens": 800, "response_id": "r1"});
     let event = |id: u32, metrics: Value| {
         json!({
-            "id": id, "source": "agent", "action": "message", "args": {"content": "hi"},
+            "id": id, "timestamp": "2026-03-01T10:00:00", "source": "agent", "action": "message", "args": {"content": "hi"},
             "tool_call_metadata": {"tool_call_id": "c", "function_name": "f", "total_calls_in_response": 1, "model_response": answer},
             "llm_metrics": metrics,
         })
@@ -105,7 +112,7 @@ fn priced() -> Vec<(&'static str, String)> {
     }]});
     let mini = json!({"trajectory_format": "mini-swe-agent-1", "info": {"model_stats": {"instance_cost": STATED_USD}},
         "messages": [{"role": "assistant", "content": "hi", "extra": {"cost": STATED_USD, "response": answer}}]});
-    let evaluated = json!({"instance_id": "i", "history": [event(1, Value::Null)],
+    let evaluated = json!({"instance_id": "i", "test_result": {}, "history": [event(1, Value::Null)],
         "metrics": {"accumulated_cost": STATED_USD, "token_usages": [listed], "costs": [{"model": MODEL, "cost": STATED_USD}]}});
     let litellm = json!({"messages": [{"role": "user", "content": "go"}], "tools": null, "kwargs": {}, "response": answer,
         "cost": STATED_USD, "timestamp": 1_772_359_205.25, "latency_sec": 1.5});

@@ -364,6 +364,6 @@ fn the_richer_copy_of_a_result_is_not_sent() {
     assert_eq!(transcripts.len(), 1);
     assert_eq!(
         sketch(&transcripts[0]),
-        ["1 m1 5+0+0+0>1 call c1 Task {}", "2 input result c1 [sent]", "3 m2 9+0+0+0>1 done"]
+        ["1 m1 5+0+0+0>1? call c1 Task {}", "2 input result c1 [sent]", "3 m2 9+0+0+0>1? done"]
     );
 }

@@ -92,7 +92,7 @@ fn the_events_of_the_sdk_are_one_recording_with_the_state_beside_them() {
     assert_eq!(sketch(&transcripts[1]), ["0 resp-c 500+0+0+0>40 "]);
     assert_eq!(transcripts[0].session_id, "11111111-1111-4111-8111-111111111111");
     assert_eq!(costs(&transcripts[0]), [Some(8_000_000_000), Some(4_000_000_000)]);
-    assert_eq!(transcripts[0].recorded_cost_pusd, Some(21_000_000_000));
+    assert_eq!(transcripts[0].recorded_cost_pusd, Some(13_000_000_000));
 }
 
 #[test]

@@ -90,8 +90,11 @@ fn sums_agree_with_their_parts() {
         assert_eq!(number(row, "/requests") - number(row, "/pairs"), number(row, "/sessions"), "{row}");
         let unexplained =
             ["unknown", "provider_side"].map(|cause| row["causes"][cause].as_f64().unwrap_or(0.0));
-        let share = (unexplained[0] + unexplained[1]) / number(row, "/pairs");
-        assert!((share - number(row, "/unexplained_share")).abs() < 1e-6, "{row}");
+        // Of other names some are told by the read alone too.
+        let least = (unexplained[0] + unexplained[1]) / number(row, "/pairs");
+        let named: f64 = row["causes"].as_object().expect("causes").values().filter_map(Value::as_f64).sum();
+        let share = number(row, "/unexplained_share");
+        assert!(share > least - 1e-6 && share < named / number(row, "/pairs") + 1e-6, "{row}");
     }
 }
 

@@ -186,3 +186,45 @@ fn take(source: &mut dyn BufRead, limit: u64) -> io::Result<Vec<u8>> {
     source.take(limit + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::{Database, MAGIC};
+
+    /// A database of two pages: the table `t` of this statement, and its one row of one column, 7.
+    fn database(sql: &str) -> Vec<u8> {
+        let mut bytes = vec![0; 1024];
+        bytes[..16].copy_from_slice(MAGIC);
+        bytes[16] = 2;
+        let kind = u8::try_from(13 + 2 * sql.len()).expect("a short statement");
+        // The head's length, and the kinds of its five columns: three texts, a byte, a text.
+        let mut record = vec![7, 23, 15, 15, 1, 0x80 | kind >> 7, kind & 0x7f];
+        record.extend(b"tablett\x02");
+        record.extend(sql.as_bytes());
+        // A leaf with one cell: its length, number 1, and the record.
+        let mut leaf = |page: usize, header: usize, record: &[u8]| {
+            bytes[page + header..][..10].copy_from_slice(&[0x0d, 0, 0, 0, 1, 0, 0, 0, 0, 200]);
+            bytes[page + 200..][..2].copy_from_slice(&[u8::try_from(record.len()).expect("short"), 1]);
+            bytes[page + 202..][..record.len()].copy_from_slice(record);
+        };
+        leaf(0, 100, &record);
+        leaf(512, 0, &[2, 1, 7]);
+        bytes
+    }
+
+    #[test]
+    fn rows_hold_the_columns_they_have_under_names_of_bounded_length() {
+        let rows = |sql: &str| {
+            let bytes = database(sql);
+            Database::read(&mut &bytes[..], Path::new("none")).expect("a database").rows("t")
+        };
+        assert_eq!(json!(rows("CREATE TABLE t (a, b, added)")), json!([{"a": 7, "rowid": 1}]));
+        let long = "x".repeat(90);
+        let row = rows(&format!("CREATE TABLE t ({long})")).remove(0);
+        assert_eq!(row.keys().map(String::len).collect::<Vec<_>>(), [64, 5]);
+    }
+}

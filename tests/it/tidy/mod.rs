@@ -85,6 +85,7 @@ const MAY_NAME_AGENTS: &[(&str, &str)] = &[
     ("src/ingest/http/responses.rs", "items of responses are read as in that agent's recordings"),
     ("src/ingest/openhands/", "reads that agent's recordings"),
     ("src/ingest/mod.rs", "the list of formats"),
+    ("src/ingest/inclusive.rs", "names of counts by dialect"),
     ("src/ingest/arcturn.rs", "reads that agent's recordings"),
     ("src/ingest/octo.rs", "reads that agent's recordings"),
     ("src/ingest/cline/", "reads that agent's recordings"),
