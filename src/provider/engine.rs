@@ -21,7 +21,7 @@ use super::binding::{Behaviour, Place, Records, rejection_text};
 use super::cache::Store;
 use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, ImageToggle, ParametersLevel, Refresh};
 use super::entries::{new_entry, serve};
-use super::look;
+use super::look::{self, Reading};
 use super::pairing::{self, invalid, wire_path};
 use super::path::{Path, Refused, Scene};
 use super::{
@@ -131,7 +131,7 @@ impl<'m> Provider<'m> {
         self.producer = 0;
         self.path.clear();
         self.aside.clear();
-        self.store.clear();
+        self.store.clear_all();
         self.records.clear();
         self.attribution = Attribution::default();
         self.served = None;
@@ -192,6 +192,7 @@ impl<'m> Provider<'m> {
             && long_enough
             && let Some(cache) = spec.any_prefix()
         {
+            limit(&mut self.store, spec, &self.aside, Reading::default(), 0);
             self.aside.cover(&cache, spec.short_ttl_ms, at_ms, 0);
         }
         self.aside.spill(&mut self.store, at_ms);
@@ -223,7 +224,8 @@ impl<'m> Provider<'m> {
         self.path.learn();
         let markers = &self.scratch.markers;
         let prompt_tokens = self.path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
-        let reading = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
+        let unlimited = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
+        let reading = limit(&mut self.store, spec, &self.path, unlimited, prompt_tokens);
         let scene = Split { spec, request, path: &self.path, store: &self.store, markers };
         let miss = self.attribution.split(&scene, &reading, prompt_tokens);
         let usage = serve(spec, request, &mut self.path, markers, &reading);
@@ -271,7 +273,8 @@ impl<'m> Provider<'m> {
                 let markers = &self.scratch.markers;
                 let prompt_tokens =
                     path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
-                let reading = look::read(path, spec, &whole, markers, prompt_tokens, self.seed);
+                let unlimited = look::read(path, spec, &whole, markers, prompt_tokens, self.seed);
+                let reading = limit(&mut self.store, spec, path, unlimited, prompt_tokens);
                 let usage = serve(spec, request, path, markers, &reading);
                 let miss =
                     Miss { new_tokens: usage.prompt_tokens() - usage.cache_read_tokens, ..Miss::default() };
@@ -337,6 +340,20 @@ fn admit(
     }
     path.complete = true;
     Ok(own_cut)
+}
+
+/// What of a reading is still there where a cache holds only so many blocks; the prompt's own are kept.
+fn limit(
+    store: &mut Store,
+    spec: &CacheSpec,
+    path: &Path,
+    unlimited: Reading,
+    prompt_tokens: u64,
+) -> Reading {
+    match spec.limited_blocks() {
+        Some(blocks) => store.limited(blocks).serve(&path.nodes, unlimited, prompt_tokens),
+        None => unlimited,
+    }
 }
 
 fn refusal(request: &Request<'_>, refused: Refused) -> Rejection {

@@ -15,6 +15,7 @@ pub mod classify;
 mod covered;
 pub mod engine;
 mod entries;
+mod limited;
 mod look;
 mod markers;
 pub mod model;
