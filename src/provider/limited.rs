@@ -57,15 +57,13 @@ impl LimitedBlocks {
 fn block_names(nodes: &[Node], spec: &BlockSpec) -> impl Iterator<Item = u64> {
     let size = u64::from(spec.block_tokens.max(1));
     let starts = std::iter::once(0).chain(nodes.iter().map(|node| node.tokens));
-    let whole = nodes.iter().zip(starts.clone()).flat_map(move |(node, start)| {
+    let whole = nodes.iter().zip(starts).flat_map(move |(node, start)| {
         let (first, end) = (start / size + 1, node.tokens / size);
         (first..=end).map(move |block| mix(node.chain, block * size - start, BLOCK))
     });
-    let unfilled = nodes
-        .last()
-        .zip(starts.last())
-        .filter(|(node, _)| spec.keeps_partial_blocks && !node.tokens.is_multiple_of(size));
-    whole.chain(unfilled.map(|(node, _)| mix(node.chain, u64::MAX, BLOCK)))
+    let has_unfilled = |node: &&Node| spec.keeps_partial_blocks && !node.tokens.is_multiple_of(size);
+    let unfilled = nodes.last().filter(has_unfilled);
+    whole.chain(unfilled.map(|node| mix(node.chain, u64::MAX, BLOCK)))
 }
 
 #[cfg(test)]
