@@ -4,12 +4,7 @@
 //! New content is the growth of the prompt since the last breakpoint of the one before: what lay behind that
 //! (plain input) is sent anew.
 //!
-//! A cause is named by what the recording shows besides the read: its order in time (life of an entry),
-//! marks (compaction, clearing, rewind, resume), another model, a human turn on a model that strips
-//! thinking, an image, another day, a step wider than the provider looks back, the same prompt sent again.
-//! Where nothing of this is there, the place where the read ended decides: at the end of an earlier entry
-//! the prompt must have changed right behind it (`prefix_unknown`), anywhere else is `unknown`, and an
-//! entry that is gone altogether before its time is `provider_side`.
+//! What gives a row its cause is [`Series::why`].
 //!
 //! # Divergence from the real API
 //!
@@ -23,7 +18,7 @@ use super::signs::Signs;
 use crate::cause::Cause;
 use crate::provider::ModelSpec;
 use crate::provider::classify::{UsageRow, Verdict, classify, floor_tokens};
-use crate::provider::price::Price;
+use crate::provider::price::{Date, Price};
 use crate::tokens::Tokenizer;
 use crate::usage::Usage;
 
@@ -65,8 +60,10 @@ pub struct Row {
 pub struct Known<'a> {
     /// Its rules.
     pub spec: Option<&'a ModelSpec>,
-    /// Its price on the day asked for.
+    /// Its price on that day, whatever the hour.
     pub price: Option<&'a Price>,
+    /// The day its prices are taken of.
+    pub price_day: Option<Date>,
 }
 
 /// A session's requests with usage, judged.
@@ -101,7 +98,10 @@ impl Series<'_> {
 
     /// The price of row `i`.
     pub fn price(&self, i: usize) -> Option<&Price> {
-        self.models.get(self.request(i).model as usize).and_then(|known| known.price)
+        let request = self.request(i);
+        let known = self.models.get(request.model as usize)?;
+        let price = known.spec.and_then(|spec| spec.prices.when(known.price_day, request.start_ms));
+        price.or(known.price)
     }
 
     /// What row `i` paid for wasted tokens above reading them.

@@ -8,8 +8,8 @@
 //!
 //! * Recordings are judged request by request in the order of their main chain; requests that an agent
 //!   makes without recording them are not there.
-//! * A price is the first row of the model's table unless a day is asked for. What a recording itself says
-//!   it cost goes before that.
+//! * A price is that of the session's day unless another is asked for. What a recording itself says it cost goes
+//!   before that.
 
 pub mod account;
 pub mod detect;
@@ -36,9 +36,11 @@ pub fn audit(account: &Account, models: &Models, price_date: Option<Date>) -> Se
 
 /// What is known of each of a session's models.
 pub fn known<'m>(account: &Account, models: &'m Models, price_date: Option<Date>) -> Vec<Known<'m>> {
+    let own_day = account.requests.iter().find_map(|request| request.start_ms).and_then(Date::of_ms);
+    let price_day = price_date.or(own_day);
     let known = account.models.iter().map(|id| {
         let spec = models.get(id).ok();
-        Known { spec, price: spec.and_then(|spec| spec.price(price_date)) }
+        Known { spec, price_day, price: spec.and_then(|spec| spec.price(price_day)) }
     });
     known.collect()
 }

@@ -1,5 +1,17 @@
-//! The cause of one row: what the recording shows besides the read, and where that is nothing, what the numbers
-//! say. Audits and comparisons of recorded with predicted usage both ask here.
+//! The cause of one row. Audits and comparisons of recorded with predicted usage both ask here, so that a break has
+//! one name.
+//!
+//! A cause is named by what the recording shows besides the read: its order in time (life of an entry),
+//! marks (compaction, clearing, rewind, resume), another model, a human turn on a model that strips
+//! thinking, an image, another day, a step wider than the provider looks back, the same prompt sent again.
+//! Where nothing of this is there, the place where the read ended decides: at the end of an earlier entry
+//! the prompt must have changed right behind it (`prefix_unknown`), anywhere else is `unknown`, and an
+//! entry that is gone altogether before its time is `provider_side`.
+//!
+//! # Divergence from the real API
+//!
+//! That something is *evident* means that the recording shows it, not that it was the reason: a life that was over
+//! and tools that changed at the same request are told apart by precedence alone (docs/decisions.md 27).
 
 use super::judge::{Pin, Row, Series};
 use super::signs::Signs;
@@ -66,14 +78,12 @@ impl Series<'_> {
             // Nobody bought a life where the vendor caches by itself.
             return Judgement { cause: Cause::TtlExpired, is_evident: self.explicit || marked.is_some() };
         }
-        let thinking = strips_thinking(self, i);
-        match marked {
-            Some((cause, true)) => Judgement::evident(cause),
-            _ if thinking.is_some() => {
-                Judgement { cause: Cause::PrefixThinking, is_evident: thinking == Some(true) }
-            }
-            Some((cause, false)) => Judgement::evident(cause),
-            None => unmarked(self, i),
+        match (marked, strips_thinking(self, i)) {
+            (Some((cause, true)), _) => Judgement::evident(cause),
+            (_, Some(true)) => Judgement::evident(Cause::PrefixThinking),
+            (Some((cause, false)), _) => Judgement::evident(cause),
+            (None, Some(false)) => Judgement::by_numbers(Cause::PrefixThinking),
+            (None, None) => unmarked(self, i),
         }
     }
 

@@ -108,7 +108,7 @@ versions or recipes are refused.")]
     #[command(after_help = "Examples:
   ctxsim models
   ctxsim models claude-opus-5-5 --format json")]
-    Models(super::list::ModelsArgs),
+    Models(super::models::ModelsArgs),
     /// List the metrics that results and rules know
     #[command(after_help = "Examples:
   ctxsim metrics
@@ -210,12 +210,14 @@ pub struct ReplayArgs {
     /// A model id, or a TOML file; default: the recording's own
     #[arg(short, long = "model", value_name = "MODEL")]
     pub models: Vec<String>,
-    /// More models, or other prices (TOML)
+    /// More models, or other prices (TOML, or LiteLLM's JSON)
     #[arg(long, value_name = "FILE")]
     pub models_file: Vec<PathBuf>,
     /// Use the prices of this day (YYYY-MM-DD)
     #[arg(long, value_name = "DATE")]
     pub price_date: Option<String>,
+    #[command(flatten)]
+    pub service: super::service::ServiceArgs,
     /// For models whose thinking check depends on the account
     #[arg(long, value_name = "KIND", default_value = "enforced")]
     pub account: AccountKind,

@@ -22,8 +22,6 @@ use super::output::Terminal;
 use super::progress::Progress;
 use super::resolve;
 
-const DAY_MS: i64 = 86_400_000;
-
 /// What to read and how.
 #[derive(Debug)]
 pub struct LoadOptions {
@@ -86,7 +84,7 @@ impl LoadOptions {
         Ok(LoadOptions {
             inputs: input.inputs.clone(),
             read: ReadOptions { format: input.input_format.clone() },
-            since_ms: since.map(epoch_ms),
+            since_ms: since.map(Date::start_ms),
             project: input.project.as_ref().map(|p| p.to_lowercase()),
             strict: input.strict,
             shard: session.shard,
@@ -430,30 +428,4 @@ fn agent_folders() -> Result<Vec<String>, Failure> {
         return Err(Failure::new(exit::NO_INPUT, message));
     }
     Ok(there)
-}
-
-/// Midnight UTC of a day.
-fn epoch_ms(date: Date) -> i64 {
-    let text = date.to_string();
-    let mut parts = text.split('-').map(|p| p.parse::<i64>().unwrap_or_default());
-    let mut part = || parts.next().unwrap_or_default();
-    let (year, month, day) = (part(), part(), part());
-    // Days since the epoch, with years that begin in March so that the leap day is their last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468;
-    days * DAY_MS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_become_milliseconds() {
-        for (text, day) in
-            [("1970-01-01", 0), ("1970-03-01", 59), ("2000-02-29", 11_016), ("2026-11-30", 20_787)]
-        {
-            assert_eq!(epoch_ms(text.parse().expect("a date")), day * DAY_MS, "{text}");
-        }
-    }
 }

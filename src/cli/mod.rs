@@ -14,6 +14,7 @@ mod kept;
 mod list;
 mod load;
 mod man;
+mod models;
 mod output;
 mod parquet;
 mod pictures;
@@ -24,6 +25,7 @@ mod resolve;
 mod resume;
 mod scenario;
 mod schema;
+mod service;
 mod simulate;
 mod stream;
 mod study;
@@ -80,7 +82,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Validate(args) => validate::run(&args, &terminal),
         Command::Inspect(args) => inspect::run(&args, &terminal),
         Command::Policies(args) => list::policies(&args, &terminal),
-        Command::Models(args) => list::models(&args, &terminal),
+        Command::Models(args) => models::models(&args, &terminal),
         Command::Metrics(args) => list::metrics(args, &terminal),
         Command::Formats(args) => list::formats(args, &terminal),
         Command::Plot(args) => plot::run(&args, &terminal),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use ctxsim::config::agents;
 use ctxsim::policy::{ParamValue, PolicyConfig, PolicySpec};
 use ctxsim::provider::model::{Models, SUBSTITUTE};
-use ctxsim::provider::price::{Date, PriceTable};
+use ctxsim::provider::price::Date;
+use ctxsim::provider::service::Service;
 use ctxsim::provider::{Account, ModelSpec};
 use ctxsim::session::compile::{RecordedCompactions, TokenMode};
 use ctxsim::sim::RunOptions;
@@ -41,8 +42,10 @@ pub struct Replay {
     pub account: &'static str,
     /// Words for the recipe.
     pub on_binding_error: Option<&'static str>,
-    /// Day whose prices are used.
+    /// Day whose prices are used; `None` means each session's own.
     pub price_date: Option<Date>,
+    /// How requests are bought.
+    pub service: Service,
 }
 
 impl Replay {
@@ -54,6 +57,7 @@ impl Replay {
         let mut models = load_models(&args.models_file)?;
         let model_ids = resolve_models(&args.models, &mut models)?;
         let price_date = args.price_date.as_deref().map(str::parse).transpose()?;
+        let service = args.service.service();
         let replay = Replay {
             policies: resolve_policies(args)?,
             options: RunOptions {
@@ -61,7 +65,7 @@ impl Replay {
                 on_binding_error: args.on_binding_error.map(binding_error),
                 seed: args.seed,
                 shared_cache: args.cache.shared_cache,
-                model_changes: model_ids.is_empty().then(|| Arc::new(models.clone())),
+                model_changes: model_ids.is_empty().then(|| Arc::new(models.priced(price_date, &service))),
                 ..RunOptions::default()
             },
             models,
@@ -77,6 +81,7 @@ impl Replay {
                 BindingError::Fail => "fail",
             }),
             price_date,
+            service,
         };
         for config in &replay.policies {
             for warning in &config.warnings {
@@ -106,16 +111,7 @@ impl Replay {
     }
 
     fn priced(&self, model: &ModelSpec) -> Result<ModelSpec, Failure> {
-        let Some(date) = self.price_date else { return Ok(model.clone()) };
-        let price = model.price(Some(date)).ok_or_else(|| {
-            Failure::new(
-                exit::USAGE,
-                format!("--price-date {date}: no price of {} is known for that day", model.id),
-            )
-        })?;
-        let mut model = model.clone();
-        model.prices = PriceTable::new(vec![price.clone()]);
-        Ok(model)
+        Ok(model.priced(self.price_date, &self.service)?)
     }
 }
 
@@ -148,7 +144,7 @@ pub fn load_models(files: &[std::path::PathBuf]) -> Result<Models, Failure> {
 
 fn add_models(models: &mut Models, file: &Path) -> Result<Vec<String>, Failure> {
     let text = std::fs::read_to_string(file).map_err(|source| Error::Io { path: file.to_owned(), source })?;
-    Ok(models.add_toml(&text, &file.display().to_string())?)
+    Ok(models.add_text(&text, &file.display().to_string())?)
 }
 
 /// A `-m` is an id, or a file whose models are meant.

@@ -158,6 +158,7 @@ fn replay_args(scenario: &Scenario) -> ReplayArgs {
         models: scenario.models.clone(),
         models_file: paths(&options.models_file),
         price_date: options.price_date.clone(),
+        service: options.service.into(),
         account: match options.account {
             AccountSpec::Enforced => AccountKind::Enforced,
             AccountSpec::Unenforced => AccountKind::Unenforced,

@@ -374,6 +374,7 @@ pub fn recipe_of(
         models: replay.model_ids.clone(),
         price_date: replay.price_date.map(|d| d.to_string()),
         shared_cache: replay.options.shared_cache,
+        service: replay.service.words(),
         shard: shard.map(|s| s.to_string()),
         policies: Vec::new(),
     }

@@ -85,6 +85,8 @@ pub struct OptionsSpec {
     pub price_date: Option<String>,
     /// All sessions share a cache, as those of one organisation do, in time order.
     pub shared_cache: bool,
+    /// How requests are bought: speed, batches, region.
+    pub service: ServiceSpec,
 }
 
 impl Default for OptionsSpec {
@@ -100,8 +102,43 @@ impl Default for OptionsSpec {
             models_file: Vec::new(),
             price_date: None,
             shared_cache: false,
+            service: ServiceSpec::default(),
         }
     }
+}
+
+/// `service`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceSpec {
+    /// Pay for this speed.
+    pub speed: SpeedSpec,
+    /// Pay for batches.
+    pub batch: bool,
+    /// Pay for where requests are served.
+    pub region: RegionSpec,
+}
+
+/// `service.speed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SpeedSpec {
+    #[default]
+    Standard,
+    Fast,
+}
+
+/// `service.region`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RegionSpec {
+    /// Anywhere.
+    #[default]
+    Global,
+    /// In the United States only.
+    Us,
+    /// At a regional endpoint of a cloud.
+    Regional,
 }
 
 /// `account`.

@@ -22,13 +22,16 @@ use super::cache::Store;
 use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, ImageToggle, ParametersLevel, Refresh};
 use super::entries::{new_entry, serve};
 use super::look::{self, Reading};
+use super::overflow_text::Sizes;
 use super::pairing::{self, invalid, wire_path};
 use super::path::{Path, Refused, Scene};
+use super::reasoning::{self, Pairs, Reason, Transformation};
 use super::{
     Account, Answer, Done, Marker, Miss, ModelSpec, NO_LINK, Params, Rejection, RejectionKind, Request,
     SentBlock, Ttl,
 };
-use super::{markers, overflow};
+use super::{markers, overflow, truncation};
+use crate::cause::Cause;
 use crate::usage::Usage;
 
 /// Stands for the cache of a model whose cache is not simulated: it holds nothing.
@@ -87,6 +90,12 @@ pub struct Provider<'m> {
     scratch: Scratch,
     /// Root of what is left to chance.
     seed: u64,
+    /// Calls that must come back with reasoning.
+    pairs: Pairs,
+    /// Blocks of the last call that are on the path; all of them, unless the provider took another copy.
+    shared_blocks: usize,
+    /// What it took, if it ever did.
+    copy: Vec<SentBlock>,
 }
 
 impl<'m> Provider<'m> {
@@ -111,6 +120,9 @@ impl<'m> Provider<'m> {
             served: None,
             scratch,
             seed: 0,
+            pairs: Pairs::default(),
+            shared_blocks: usize::MAX,
+            copy: Vec::new(),
         };
         provider.reset(model, account);
         provider
@@ -135,6 +147,8 @@ impl<'m> Provider<'m> {
         self.records.clear();
         self.attribution = Attribution::default();
         self.served = None;
+        self.pairs.clear();
+        self.shared_blocks = usize::MAX;
     }
 
     /// Sets the root of what is left to chance: what a cache lost that promises nothing.
@@ -206,20 +220,72 @@ impl<'m> Provider<'m> {
 
     /// Serves or refuses a request.
     pub fn send(&mut self, request: &Request<'_>) -> Answer {
+        self.store.sweep(request.at_ms);
+        let changed_from = request.changed_from.min(std::mem::replace(&mut self.shared_blocks, usize::MAX));
+        if changed_from < request.changed_from {
+            self.attribution.cut(Some((changed_from, Cause::ProviderSide)));
+        } else {
+            self.attribution.edited(request, self.path.nodes.len());
+        }
+        let request = Request { changed_from, ..*request };
+        match self.admit(&request) {
+            Ok(own_cut) => Answer::Done(self.serve(&request, own_cut)),
+            Err(rejection) => match self.shortened(&request, &rejection) {
+                Some(answer) => answer,
+                None => self.refuse(&request, rejection),
+            },
+        }
+    }
+
+    fn admit(&mut self, request: &Request<'_>) -> Result<Option<(usize, Cause)>, Box<Rejection>> {
         let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
         let behaviour = Behaviour::of(self.model, self.account, &request.params);
         let scene = scene(self.model, spec, behaviour, &self.producers, Some(self.producer));
-        self.store.sweep(request.at_ms);
-        self.attribution.edited(request, self.path.nodes.len());
-        let admitted =
-            admit(&scene, request, &mut self.path, &mut self.records, &mut self.store, &mut self.scratch);
-        let own_cut = match admitted {
-            Ok(own_cut) => own_cut,
-            Err(rejection) => {
-                self.path.unlearn(&mut self.records, &mut self.store, request.at_ms);
-                return Answer::Rejected(rejection);
+        let blocks = request.blocks;
+        if let Some((at, text)) =
+            reasoning::missing(self.model.replay, &self.pairs, blocks, request.changed_from)
+        {
+            self.path.truncate(request.changed_from, &mut self.store, request.at_ms);
+            return Err(Box::new(invalid(blocks, Some(at), text)));
+        }
+        admit(&scene, request, &mut self.path, &mut self.records, &mut self.store, &mut self.scratch)
+    }
+
+    fn refuse(&mut self, request: &Request<'_>, rejection: Box<Rejection>) -> Answer {
+        self.path.unlearn(&mut self.records, &mut self.store, request.at_ms);
+        Answer::Rejected(rejection)
+    }
+
+    /// The answer to a request that does not fit, where its oldest messages are left out instead of refusing it.
+    fn shortened(&mut self, request: &Request<'_>, rejection: &Rejection) -> Option<Answer> {
+        let is_too_long = matches!(rejection.kind, RejectionKind::Overflow { .. });
+        if !is_too_long || !(self.model.overflow.truncates() || request.params.truncates) {
+            return None;
+        }
+        let (blocks, tail_tokens) = (request.blocks, u64::from(request.tail_tokens));
+        let from = truncation::keeps_from(&self.path, blocks, tail_tokens, self.model.window_tokens)?;
+        self.path.unlearn(&mut self.records, &mut self.store, request.at_ms);
+        let mut copy = std::mem::take(&mut self.copy);
+        let markers = truncation::shorten(blocks, request.markers, from, &mut copy);
+        let prefix = truncation::prefix_len(blocks);
+        self.shared_blocks = prefix;
+        self.attribution.cut(Some((prefix, Cause::ProviderSide)));
+        let shorter = Request { blocks: &copy, markers: &markers, changed_from: prefix, ..*request };
+        let answer = match self.admit(&shorter) {
+            Ok(own_cut) => {
+                let left_out_blocks = u32::try_from(from - prefix).unwrap_or(u32::MAX);
+                Answer::Done(Done { left_out_blocks, ..self.serve(&shorter, own_cut) })
             }
+            Err(rejection) => self.refuse(&shorter, rejection),
         };
+        self.copy = copy;
+        Some(answer)
+    }
+
+    /// Looks an admitted request up, writes and bills it.
+    fn serve(&mut self, request: &Request<'_>, own_cut: Option<(usize, Cause)>) -> Done {
+        let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
+        let behaviour = Behaviour::of(self.model, self.account, &request.params);
         self.attribution.cut(own_cut);
         self.path.learn();
         let markers = &self.scratch.markers;
@@ -235,7 +301,7 @@ impl<'m> Provider<'m> {
             messages: node.bound,
             predecessor: node.accepted,
         });
-        Answer::Done(done(&self.path, behaviour, usage, miss, prompt_tokens))
+        done(&self.path, behaviour, usage, miss, prompt_tokens)
     }
 
     /// The response to the request just served holds these thinking blocks ([`super::SentBlock::link`]):
@@ -246,6 +312,42 @@ impl<'m> Provider<'m> {
             self.records.announce(id, place, self.producer);
             place.predecessor = id;
         }
+    }
+
+    /// The first call of the response just announced, and the last reasoning before it: where the vendor wants
+    /// that, one does not come back without the other.
+    pub fn called(&mut self, call: u32, reasoning: u32) {
+        self.pairs.learn(call, reasoning);
+    }
+
+    /// What the request served last would read if it came again at `request.at_ms`.
+    pub fn would_read(&self, request: &Request<'_>) -> u64 {
+        let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
+        let prompt_tokens = self.path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
+        look::read(&self.path, spec, request, &self.scratch.markers, prompt_tokens, self.seed).tokens
+    }
+
+    /// What the response to the request just served says of its reasoning; `blocks` are that request's.
+    pub fn transformations(&self, blocks: &[SentBlock]) -> Vec<Transformation> {
+        let stripped = (0..self.path.stripped_before(self.model).min(blocks.len()))
+            .filter(|&i| blocks[i].kind == super::SentKind::Thinking)
+            .map(|i| (i as u32, true, Reason::TurnBoundary));
+        let dropped = self.path.dropped.iter().map(|&i| {
+            let failed = self.path.failing.binary_search(&i).is_ok();
+            (i, true, if failed { Reason::PrefixMismatch } else { Reason::ModelMismatch })
+        });
+        let is_dropped = |i: &&u32| self.path.dropped.binary_search(i).is_ok();
+        let allowed = self.path.failing.iter().filter(|i| !is_dropped(i));
+        let allowed = allowed.map(|&i| (i, false, Reason::PrefixMismatch));
+        let mut all: Vec<(u32, bool, Reason)> = stripped.chain(dropped).chain(allowed).collect();
+        all.sort_unstable_by_key(|(i, ..)| *i);
+        let entry = |(block, removed, reason): (u32, bool, Reason)| Transformation {
+            block,
+            path: wire_path(blocks, block as usize),
+            removed,
+            reason,
+        };
+        all.into_iter().map(entry).collect()
     }
 
     /// Thinking that `is_stale` names is bound anew where it appears next. For a history that a recording
@@ -318,7 +420,7 @@ fn admit(
     records: &mut Records,
     store: &mut Store,
     scratch: &mut Scratch,
-) -> Result<Option<(usize, crate::cause::Cause)>, Box<Rejection>> {
+) -> Result<Option<(usize, Cause)>, Box<Rejection>> {
     let known = request.changed_from.min(path.nodes.len()).min(request.blocks.len());
     let appended = std::mem::take(&mut path.complete) && known == path.nodes.len();
     let valid = markers::effective(scene.spec, request, &mut scratch.markers)
@@ -331,9 +433,13 @@ fn admit(
         path.sync(scene, request, records, store).map_err(|refused| Box::new(refusal(request, refused)))?;
     let prompt_tokens = path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
     let max_output_tokens = u64::from(request.max_output_tokens);
-    if overflow::exceeds(scene.model, prompt_tokens, max_output_tokens) {
-        let message =
-            overflow::render(scene.model, prompt_tokens, max_output_tokens, scene.model.window_tokens);
+    let sizes = Sizes {
+        input_tokens: prompt_tokens,
+        output_tokens: max_output_tokens,
+        limit_tokens: scene.model.window_tokens,
+    };
+    if scene.model.overflow.exceeds(&sizes) {
+        let message = scene.model.overflow.text(&sizes);
         let numbers = overflow::parse(&message);
         let kind = RejectionKind::Overflow { input_tokens: numbers.used, limit_tokens: numbers.limit };
         return Err(Box::new(Rejection { kind, message, block: None, path: None }));
@@ -396,6 +502,7 @@ fn done(path: &Path, behaviour: Behaviour, usage: Usage, miss: Miss, prompt_toke
         usage,
         miss,
         dropped_thinking: path.dropped.len() as u32,
+        left_out_blocks: 0,
         allowed_mismatches: if behaviour == Behaviour::Allow { path.failing.len() as u32 } else { 0 },
     }
 }

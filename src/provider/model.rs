@@ -13,6 +13,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::price::{Date, Price, PriceTable};
+use super::reasoning::Replay;
+use super::service::{Factors, Service};
+use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
 
 pub use super::cache_spec::{
@@ -42,6 +45,25 @@ pub enum Binding {
     ByAccount,
     /// Checked; a mismatch is an error on every account.
     Always,
+    /// Checked; what fails is removed and reported, and the request succeeds (docs/sources.md D3).
+    Removes,
+}
+
+/// What the prefix check compares besides the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parts {
+    /// The system prompt.
+    pub system: bool,
+    /// The set of tools.
+    pub tools: bool,
+    /// The thinking block before.
+    pub order: bool,
+}
+
+impl Parts {
+    /// All of them.
+    pub const ALL: Parts = Parts { system: true, tools: true, order: true };
 }
 
 /// How a vendor words "the prompt does not fit", and what it counts (docs/sources.md I, C6).
@@ -53,15 +75,39 @@ pub enum OverflowStyle {
     /// Input alone, and input plus `max_tokens`, against the window.
     #[serde(rename = "anthropic_before_4_5")]
     AnthropicBefore45,
+    /// Input alone, without numbers (Responses API).
     Openai,
+    /// The older chat API, with numbers.
+    OpenaiChat,
     Gemini,
+    /// Input plus output, in tokens of each.
     Deepseek,
     Xai,
     Kimi,
     Zai,
+    /// The limit alone.
     Qwen,
+    /// Input plus output.
+    QwenPassed,
     Minimax,
     Mistral,
+    Bedrock,
+    /// Input plus output; the input is a lower bound.
+    Vllm,
+    /// An estimate.
+    Openrouter,
+    Together,
+    Sglang,
+    Copilot,
+    /// The deficit itself.
+    Ollama,
+    LlamaCpp,
+    LmStudio,
+    Groq,
+    /// A status without a body.
+    Cerebras,
+    /// No error: the oldest messages are left out, and the rest is served (Xiaomi MiMo, Ollama).
+    Truncates,
 }
 
 /// Where a fact was read.
@@ -103,6 +149,10 @@ pub struct ModelSpec {
     pub thinking: ThinkingRetention,
     /// The prefix check.
     pub binding: Binding,
+    /// What it compares.
+    pub binding_parts: Parts,
+    /// What must come back with calls.
+    pub replay: Replay,
     /// Ids of the models whose thinking it reads; `*` at the end stands for anything.
     pub reads: Vec<String>,
     /// Exceptions from `reads`.
@@ -111,6 +161,10 @@ pub struct ModelSpec {
     pub overflow: OverflowStyle,
     /// Prices; empty where none is known.
     pub prices: PriceTable,
+    /// What batches and regions do to them.
+    pub price_factors: Factors,
+    /// What its vendor says a read costs, in millionths of the input price.
+    pub read_multiple_millionths: Option<u64>,
     /// Where all this was read.
     pub sources: Vec<Source>,
     /// Hash of the id: where every prefix chain of this model starts.
@@ -127,6 +181,22 @@ impl ModelSpec {
     /// Whether runs on this model can be simulated.
     pub fn is_simulated(&self) -> bool {
         self.cache.is_some()
+    }
+
+    /// This model with the prices of a day, bought in some way.
+    ///
+    /// # Errors
+    ///
+    /// A price that is not known.
+    pub fn priced(&self, date: Option<Date>, service: &Service) -> Result<ModelSpec> {
+        let wrong = |reason: String| Error::Config { origin: format!("model `{}`", self.id), reason };
+        let mut model = self.clone();
+        if let Some(date) = date {
+            let no_price = || wrong(format!("no price is known for {date}; give one with --models-file"));
+            model.prices = self.prices.on(date).ok_or_else(no_price)?;
+        }
+        model.prices = service.price(&model.prices, &self.price_factors).map_err(wrong)?;
+        Ok(model)
     }
 
     /// Whether nothing is cached but what the client marks.

@@ -1,10 +1,17 @@
 //! The list of models: built from the embedded files, extended by the user's, searched by id.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use serde::Deserialize;
 
-use super::model::{Binding, ModelSpec, OverflowStyle, Source, ThinkingRetention, normalise_id};
-use super::models_toml::{Fields, ModelFile, RawModel};
-use super::price::{self, PriceTable};
+use super::litellm;
+use super::model::{Binding, ModelSpec, OverflowStyle, Parts, Source, ThinkingRetention, normalise_id};
+use super::models_toml::{ModelFile, RawModel};
+use super::price::{Date, PeakHours, PriceTable};
+use super::price_file::{self, Multiples};
+use super::reasoning::Replay;
+use super::service::{Factors, Service};
 use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
 
@@ -30,6 +37,8 @@ const VENDOR_FILES: &[(&str, &str)] = &[
 #[derive(Debug, Clone)]
 pub struct Models {
     models: Vec<ModelSpec>,
+    /// What models of a vendor are without an entry of their own.
+    vendors: Vec<ModelSpec>,
 }
 
 /// A model found for an id.
@@ -48,24 +57,36 @@ impl Models {
     ///
     /// Only if the embedded files are broken, which a test excludes.
     pub fn builtin() -> Result<Models> {
-        let mut models = Models { models: Vec::new() };
-        let (mut vendors, mut alike) = (Vec::new(), Vec::new());
+        let mut models = Models { models: Vec::new(), vendors: Vec::new() };
+        let mut alike = Vec::new();
         for (origin, text) in VENDOR_FILES {
             let file: ModelFile = parse(text, origin)?;
             models.add_file(&file, origin)?;
             let like = |raw: &RawModel| raw.like.clone().map(|like| (raw.id.clone(), like));
             alike.extend(file.model.iter().filter_map(like));
-            vendors.push(file.defaults);
+            let mut vendor = blank();
+            file.defaults.apply(&mut vendor, origin)?;
+            models.vendors.push(vendor);
         }
-        for (row, price) in price::read_table(price::BUILTIN_CSV, price::BUILTIN_ORIGIN)? {
+        let peak: BTreeMap<String, Arc<PeakHours>> =
+            price_file::peak_hours()?.into_iter().map(|(vendor, hours)| (vendor, Arc::new(hours))).collect();
+        for vendor in &mut models.vendors {
+            vendor.prices = PriceTable::default().with_peak(peak.get(&vendor.vendor).cloned());
+        }
+        for (row, price) in price_file::read_table(price_file::BUILTIN_CSV, price_file::BUILTIN_ORIGIN)? {
             let at = match models.position(&row.model_id) {
                 Some(at) => at,
                 None => {
                     let vendor =
-                        vendors.iter().find(|v| v.vendor() == Some(&row.provider)).ok_or_else(|| {
-                            Error::unknown("vendor", &row.provider, vendors.iter().filter_map(Fields::vendor))
+                        models.vendors.iter().find(|v| v.vendor == row.provider).ok_or_else(|| {
+                            Error::unknown(
+                                "vendor",
+                                &row.provider,
+                                models.vendors.iter().map(|v| v.vendor.as_str()),
+                            )
                         })?;
-                    models.models.push(like_its_vendor(&row.model_id, vendor)?);
+                    let model = named(vendor, &row.model_id);
+                    models.models.push(model);
                     models.models.len() - 1
                 }
             };
@@ -81,12 +102,64 @@ impl Models {
             if !model.sources.contains(&source) {
                 model.sources.push(source);
             }
+            model.read_multiple_millionths =
+                row.read_multiple_millionths().or(model.read_multiple_millionths);
             model.prices.push(price);
+            if model.prices.peak().is_none() {
+                let peak = peak.get(&row.provider).cloned();
+                model.prices = std::mem::take(&mut model.prices).with_peak(peak);
+            }
         }
         for (id, like) in alike {
             models.price_like(&id, &like)?;
         }
         Ok(models)
+    }
+
+    /// Adds the models of a file, or changes known ones, whatever its shape; returns their ids.
+    ///
+    /// # Errors
+    ///
+    /// Names `origin`, and line or model and field.
+    pub fn add_text(&mut self, text: &str, origin: &str) -> Result<Vec<String>> {
+        if litellm::recognise(text) { self.add_litellm(text, origin) } else { self.add_toml(text, origin) }
+    }
+
+    /// Adds the prices of LiteLLM's list. Of several names for one model, its plain id counts, else the first.
+    fn add_litellm(&mut self, text: &str, origin: &str) -> Result<Vec<String>> {
+        let mut at: BTreeMap<String, usize> =
+            self.models.iter().enumerate().map(|(at, model)| (model.id.to_lowercase(), at)).collect();
+        let mut seen = BTreeSet::new();
+        for listed in litellm::read(text, origin)? {
+            let plain = normalise_id(&listed.name);
+            let known = at.get(&plain).copied().or_else(|| self.position(&plain));
+            let (id, like) = match listed.vendor {
+                Some(vendor) => (plain.clone(), self.vendors.iter().find(|v| v.vendor == vendor)),
+                None => (listed.name.to_lowercase(), known.map(|at| &self.models[at])),
+            };
+            let own = at.get(&id).copied().or(known.filter(|_| listed.vendor.is_some()));
+            let id = own.map_or(id, |at| self.models[at].id.clone());
+            if !seen.insert(id.clone()) && listed.name != plain {
+                continue;
+            }
+            let index = match own {
+                Some(index) => index,
+                None => {
+                    let mut model = like.map_or_else(|| named(&blank(), &id), |like| named(like, &id));
+                    model.vendor = listed.vendor.map_or_else(|| listed.provider.clone(), str::to_owned);
+                    model.window_tokens = listed.input_limit_tokens.unwrap_or(model.window_tokens);
+                    model.max_output_tokens = listed.max_output_tokens.unwrap_or(model.max_output_tokens);
+                    self.models.push(model);
+                    at.insert(id.to_lowercase(), self.models.len() - 1);
+                    self.models.len() - 1
+                }
+            };
+            let model = &mut self.models[index];
+            let peak = model.prices.peak().cloned();
+            model.prices = PriceTable::new(listed.prices).with_peak(peak);
+            model.price_factors = listed.factors.or(model.price_factors);
+        }
+        Ok(seen.into_iter().collect())
     }
 
     /// A built-in model made from another one before the price table was read has what stands there, too.
@@ -148,7 +221,7 @@ impl Models {
     ///
     /// Unknown ids, with the nearest known one.
     pub fn get(&self, id: &str) -> Result<&ModelSpec> {
-        match self.position(&normalise_id(id)) {
+        match self.position(id).or_else(|| self.position(&normalise_id(id))) {
             Some(at) => Ok(&self.models[at]),
             None => Err(Error::unknown("model", id, self.models.iter().map(|m| m.id.as_str()))),
         }
@@ -182,6 +255,26 @@ impl Models {
             Ok(model) => Ok(Resolved { model, substituted: false }),
             Err(_) => Ok(Resolved { model: self.get_simulated(SUBSTITUTE)?, substituted: true }),
         }
+    }
+
+    /// With the prices of a day, bought in some way; a model of which that price is not known keeps what it has.
+    #[must_use]
+    pub fn priced(&self, date: Option<Date>, service: &Service) -> Models {
+        let models = self.models.iter().map(|m| m.priced(date, service).unwrap_or_else(|_| m.clone()));
+        Models { models: models.collect(), vendors: self.vendors.clone() }
+    }
+
+    /// What is wrong with the prices of a model, in sentences.
+    pub fn lint(&self) -> Vec<String> {
+        let lint = |model: &ModelSpec| -> Vec<String> {
+            let multiples = match model.vendor.as_str() {
+                "anthropic" => Multiples::anthropic(model.read_multiple_millionths),
+                _ => Multiples { read: model.read_multiple_millionths, ..Multiples::default() },
+            };
+            let rows = model.prices.rows().iter().flat_map(|price| price_file::lint(price, &multiples));
+            rows.map(|found| format!("{}: {found}", model.id)).collect()
+        };
+        self.models.iter().flat_map(lint).collect()
     }
 
     /// All models, in order.
@@ -220,20 +313,22 @@ fn blank() -> ModelSpec {
         cache: None,
         thinking: ThinkingRetention::KeepAll,
         binding: Binding::None,
+        binding_parts: Parts::ALL,
+        replay: Replay::Free,
         reads: vec!["*".into()],
         reads_not: Vec::new(),
         overflow: OverflowStyle::Anthropic,
         prices: PriceTable::default(),
+        price_factors: Factors::default(),
+        read_multiple_millionths: None,
         sources: Vec::new(),
         seed: 0,
     }
 }
 
-/// A model of the price table that its vendor's file does not list.
-fn like_its_vendor(id: &str, vendor: &Fields) -> Result<ModelSpec> {
-    let mut model = ModelSpec { id: id.to_owned(), seed: seed(id), ..blank() };
-    vendor.apply(&mut model, price::BUILTIN_ORIGIN)?;
-    Ok(model)
+/// A model like another, with an id of its own.
+fn named(like: &ModelSpec, id: &str) -> ModelSpec {
+    ModelSpec { id: id.to_owned(), aliases: Vec::new(), seed: seed(id), ..like.clone() }
 }
 
 #[cfg(test)]
@@ -256,7 +351,11 @@ mod tests {
         assert!(recorded.window_tokens > 200_000, "{}", recorded.window_tokens);
         let of_table = models.iter().filter(|m| !m.id.ends_with("-recorded"));
         let rows: usize = of_table.map(|m| m.prices.rows().len()).sum();
-        assert_eq!(rows, price::BUILTIN_CSV.lines().count() - 1, "a row of the table belongs to no model");
+        assert_eq!(
+            rows,
+            price_file::BUILTIN_CSV.lines().count() - 1,
+            "a row of the table belongs to no model"
+        );
     }
 
     #[test]

@@ -1,10 +1,16 @@
 //! Model files: `[defaults]`, then one `[[model]]` each, every field optional over what it is based on.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::cache_toml::CacheFields;
-use super::model::{Binding, ModelSpec, OverflowStyle, Source, ThinkingRetention};
-use super::price::{self, Price, PriceTable, Rates, Tier};
+use super::model::{Binding, ModelSpec, OverflowStyle, Parts, Source, ThinkingRetention};
+use super::price::PeakHours;
+use super::price_file;
+use super::price_toml::{self, PriceFields};
+use super::reasoning::Replay;
+use super::service::Factors;
 use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
 
@@ -55,11 +61,17 @@ model_fields! {
     server_compaction: bool,
     thinking: ThinkingRetention,
     binding: Binding,
+    binding_parts: Parts,
+    replay: Replay,
     reads: Vec<String>,
     reads_not: Vec<String>,
     overflow: OverflowStyle,
     cache: CacheFields,
     price: PriceFields,
+    prices: Vec<PriceFields>,
+    peak_hours: PeakHours,
+    price_factors: Factors,
+    read_multiple: f64,
     source: Vec<Source>,
 }
 
@@ -69,37 +81,7 @@ impl<'de> Deserialize<'de> for RawModel {
     }
 }
 
-/// A price in USD per million tokens.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PriceFields {
-    input: f64,
-    output: f64,
-    cache_read: Option<f64>,
-    cache_write_short: Option<f64>,
-    cache_write_long: Option<f64>,
-    long: Option<LongPrice>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LongPrice {
-    above_prompt_tokens: u64,
-    #[serde(default)]
-    inclusive: bool,
-    input: f64,
-    output: f64,
-    cache_read: Option<f64>,
-    cache_write_short: Option<f64>,
-    cache_write_long: Option<f64>,
-}
-
 impl Fields {
-    /// The vendor this layer names.
-    pub(crate) fn vendor(&self) -> Option<&str> {
-        self.vendor.as_deref()
-    }
-
     /// Sets what this layer gives.
     pub(crate) fn apply(&self, model: &mut ModelSpec, origin: &str) -> Result<()> {
         fn set<T: Clone>(field: &mut T, value: &Option<T>) {
@@ -117,74 +99,41 @@ impl Fields {
         set(&mut model.server_compaction, &self.server_compaction);
         set(&mut model.thinking, &self.thinking);
         set(&mut model.binding, &self.binding);
+        set(&mut model.binding_parts, &self.binding_parts);
+        set(&mut model.replay, &self.replay);
         set(&mut model.reads, &self.reads);
         set(&mut model.reads_not, &self.reads_not);
         set(&mut model.overflow, &self.overflow);
         if let Some(cache) = &self.cache {
             model.cache = Some(cache.over(model.cache, origin)?);
         }
-        if let Some(price) = &self.price {
-            model.prices = PriceTable::new(vec![price.price(origin)?]);
-        }
+        self.apply_prices(model, origin)?;
         model.sources.extend(self.source.iter().flatten().cloned());
         Ok(())
     }
-}
 
-impl PriceFields {
-    fn price(&self, origin: &str) -> Result<Price> {
-        let rates = |values: [Option<f64>; 5]| -> Result<Rates> {
-            let exact = |value: Option<f64>| match value {
-                None => Ok(None),
-                Some(usd) => exact_pusd(usd).map(Some).ok_or_else(|| Error::Config {
-                    origin: origin.to_owned(),
-                    reason: format!(
-                        "price {usd} is not a USD amount per million tokens with at most 6 decimals"
-                    ),
-                }),
-            };
-            let input = exact(values[0])?.unwrap_or(0);
-            Ok(Rates {
-                input,
-                output: exact(values[1])?.unwrap_or(0),
-                write_short: exact(values[2])?.unwrap_or(input),
-                write_long: exact(values[3])?.unwrap_or(input),
-                read: exact(values[4])?.unwrap_or(input),
-            })
+    /// A price replaces all earlier ones; peak hours stay those of the model until others are given.
+    fn apply_prices(&self, model: &mut ModelSpec, origin: &str) -> Result<()> {
+        let wrong = |reason: &str| Error::Config { origin: origin.to_owned(), reason: reason.to_owned() };
+        let mut peak = model.prices.peak().cloned();
+        if let Some(hours) = &self.peak_hours {
+            peak = Some(Arc::new(hours.clone()));
+        }
+        let prices = match (&self.price, &self.prices) {
+            (Some(_), Some(_)) => return Err(wrong("price and prices are both given; keep one of them")),
+            (Some(price), None) => price_toml::table(std::slice::from_ref(price), origin)?,
+            (None, Some(prices)) => price_toml::table(prices, origin)?,
+            (None, None) => std::mem::take(&mut model.prices),
         };
-        let tier = match &self.long {
-            None => None,
-            Some(l) => Some(Tier {
-                above_prompt_tokens: l.above_prompt_tokens,
-                inclusive: l.inclusive,
-                rates: rates([
-                    Some(l.input),
-                    Some(l.output),
-                    l.cache_write_short,
-                    l.cache_write_long,
-                    l.cache_read,
-                ])?,
-            }),
-        };
-        Ok(Price {
-            rates: rates([
-                Some(self.input),
-                Some(self.output),
-                self.cache_write_short,
-                self.cache_write_long,
-                self.cache_read,
-            ])?,
-            tier,
-            from: None,
-            to: None,
-            as_of: String::new(),
-            source: origin.to_owned(),
-            notes: String::new(),
-        })
+        model.prices = prices.with_peak(peak);
+        if let Some(factors) = self.price_factors {
+            model.price_factors = factors;
+        }
+        if let Some(multiple) = self.read_multiple {
+            let millionths = price_file::parse_usd_per_mtok(&format!("{multiple}"))
+                .ok_or_else(|| wrong("read_multiple is a decimal with at most 6 places"))?;
+            model.read_multiple_millionths = Some(millionths);
+        }
+        Ok(())
     }
-}
-
-/// The float of a TOML file through its shortest decimal form, so that 0.1 is exactly 100,000.
-fn exact_pusd(usd: f64) -> Option<u64> {
-    price::parse_usd_per_mtok(&format!("{usd}"))
 }

@@ -150,6 +150,14 @@ impl Path {
         }
     }
 
+    /// Thinking before this block is stripped of prompts for `model`.
+    pub(crate) fn stripped_before(&self, model: &ModelSpec) -> usize {
+        match model.thinking {
+            ThinkingRetention::CurrentTurn => self.turn_start,
+            ThinkingRetention::KeepAll => 0,
+        }
+    }
+
     /// Undoes what this call taught, because it was refused.
     pub(crate) fn unlearn(&mut self, records: &mut Records, store: &mut Store, at_ms: i64) {
         if let Some(&(first, _, _)) = self.learned.first() {
@@ -422,7 +430,7 @@ impl Path {
             self.settle(bound, request.blocks, index, here.messages);
         }
         let changed_message = request.blocks[edited.min(request.blocks.len() - 1)].message;
-        match (bound.check(here, changed_message), scene.behaviour) {
+        match (bound.check(here, changed_message, scene.model.binding_parts), scene.behaviour) {
             (Some(changed), Behaviour::Reject) => {
                 return Err(Refused::Binding { index, changed, explanation: bound.explain(changed) });
             }

@@ -1,66 +1,26 @@
 //! Prices and what a request costs, in whole pico-dollars.
 //!
-//! One table, `models/prices.csv` (docs/sources.md H, compiled 2026-11-30), holds every row
-//! with its validity dates, source and cross-checks. A price per million tokens with at most six decimals
-//! is a whole number of pico-dollars per token, so no multiplier is ever rounded.
+//! One table, `models/prices.csv` (docs/sources.md H, compiled 2026-11-30), holds every row with its
+//! validity dates, hours, source and cross-checks ([`super::price_file`] reads it). A price per million tokens with
+//! at most six decimals is a whole number of pico-dollars per token, so no price is ever rounded.
+//!
+//! A request is priced by the row that is valid on the day of its session and in the hour in which it starts
+//! ([`PriceTable::when`]); `--price-date` asks for another day, not for other hours.
 //!
 //! # Divergence from the real API
 //!
-//! * A tier reprices the whole request once its prompt (read, written and plain tokens) exceeds the
-//!   threshold. That cached tokens count towards it is documented for OpenAI and assumed for Haiku 5.5.
-//! * Fast mode, batch, data residency and regional surcharges are listed but not applied.
-//! * DeepSeek's peak hours are not modelled: the first row of the table (peak) is used.
+//! * A tier reprices the whole request once its prompt exceeds the threshold. That cached tokens count towards
+//!   it is documented for OpenAI and assumed for the others. That xAI's tier includes its threshold is what one of
+//!   two price lists says.
+//! * A session of before a model's first known price, or after its last, is priced by the first row of its table.
+//! * Storage of explicit caches (Gemini, per token and hour) is not charged.
 
-use std::fmt;
-use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+pub use super::date::{Date, PeakHours};
 use crate::usage::Usage;
-
-/// The price table in the binary.
-pub(crate) const BUILTIN_CSV: &str = include_str!("models/prices.csv");
-
-/// Name of the built-in table in errors.
-pub(crate) const BUILTIN_ORIGIN: &str = "prices.csv (built in)";
-
-/// A calendar date; compares in time order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Date {
-    year: u16,
-    month: u8,
-    day: u8,
-}
-
-impl FromStr for Date {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Date> {
-        let wrong = || Error::Config {
-            origin: format!("date `{text}`"),
-            reason: "write it as YYYY-MM-DD, like 2026-11-30".into(),
-        };
-        let mut parts = text.split('-');
-        let mut number = |digits: usize| {
-            let part = parts.next().filter(|p| p.len() == digits && p.bytes().all(|b| b.is_ascii_digit()));
-            part.and_then(|p| p.parse::<u16>().ok())
-        };
-        let (Some(year), Some(month), Some(day)) = (number(4), number(2), number(2)) else {
-            return Err(wrong());
-        };
-        if parts.next().is_some() || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-            return Err(wrong());
-        }
-        Ok(Date { year, month: month as u8, day: day as u8 })
-    }
-}
-
-impl fmt::Display for Date {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
-    }
-}
 
 /// Pico-dollars per token of each class (1 USD per million tokens = 1,000,000).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +44,64 @@ pub struct Tier {
     pub above_prompt_tokens: u64,
     /// Whether a prompt of exactly the threshold is long already.
     pub inclusive: bool,
+    /// Which tokens are held against the threshold.
+    pub counts: Counts,
     /// The rates.
     pub rates: Rates,
+}
+
+impl Tier {
+    /// Whether a request is long.
+    pub fn applies_to(&self, usage: &Usage) -> bool {
+        let tokens = self.counts.of(usage);
+        tokens > self.above_prompt_tokens || (self.inclusive && tokens == self.above_prompt_tokens)
+    }
+}
+
+/// Classes of prompt tokens that a tier counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Plain input.
+    pub input: bool,
+    /// Reads.
+    pub cache_read: bool,
+    /// Writes of both lives.
+    pub cache_write: bool,
+}
+
+impl Counts {
+    /// The whole prompt.
+    pub const PROMPT: Counts = Counts { input: true, cache_read: true, cache_write: true };
+
+    /// Tokens of a request that count.
+    pub fn of(self, usage: &Usage) -> u64 {
+        let counted = |counts: bool, tokens: u64| if counts { tokens } else { 0 };
+        counted(self.input, usage.uncached_tokens)
+            + counted(self.cache_read, usage.cache_read_tokens)
+            + counted(self.cache_write, usage.cache_write_tokens())
+    }
+}
+
+/// Hours in which a price is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hours {
+    /// All.
+    #[default]
+    Always,
+    /// The vendor's peak hours.
+    Peak,
+    /// All others.
+    OffPeak,
+}
+
+/// Input and output price of fast mode; what the cache costs keeps its ratio to the input price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FastRates {
+    /// Plain input.
+    pub input: u64,
+    /// Output.
+    pub output: u64,
 }
 
 /// One price with its validity and origin.
@@ -95,6 +111,10 @@ pub struct Price {
     pub rates: Rates,
     /// Rates of long ones.
     pub tier: Option<Tier>,
+    /// Rates of fast mode, where there is one.
+    pub fast: Option<FastRates>,
+    /// Hours in which it is charged.
+    pub hours: Hours,
     /// First day it is valid.
     pub from: Option<Date>,
     /// Last day it is valid.
@@ -150,22 +170,36 @@ pub struct UnreadCost {
 }
 
 impl Price {
-    /// The rates for a prompt of this size, and their name.
-    pub fn rates_for(&self, prompt_tokens: u64) -> (&Rates, TierName) {
+    /// A price of these rates at all times, of nobody's table.
+    pub const fn flat(rates: Rates) -> Price {
+        Price {
+            rates,
+            tier: None,
+            fast: None,
+            hours: Hours::Always,
+            from: None,
+            to: None,
+            as_of: String::new(),
+            source: String::new(),
+            notes: String::new(),
+        }
+    }
+
+    /// The rates of a request, and their name.
+    pub fn rates_for(&self, usage: &Usage) -> (&Rates, TierName) {
         match &self.tier {
-            Some(tier)
-                if prompt_tokens > tier.above_prompt_tokens
-                    || (tier.inclusive && prompt_tokens == tier.above_prompt_tokens) =>
-            {
-                (&tier.rates, TierName::Long)
-            }
+            Some(tier) if tier.applies_to(usage) => (&tier.rates, TierName::Long),
             _ => (&self.rates, TierName::Base),
         }
     }
 
+    fn is_valid_on(&self, date: Date) -> bool {
+        self.from.is_none_or(|from| from <= date) && self.to.is_none_or(|to| date <= to)
+    }
+
     /// What a request costs.
     pub fn cost(&self, usage: &Usage) -> InputCost {
-        let (rates, tier) = self.rates_for(usage.prompt_tokens());
+        let (rates, tier) = self.rates_for(usage);
         InputCost {
             uncached: times(usage.uncached_tokens, rates.input),
             cache_read: times(usage.cache_read_tokens, rates.read),
@@ -180,7 +214,7 @@ impl Price {
     /// (docs/decisions.md 28). After the read a prompt is a stream of long writes, short writes and
     /// plain tokens; the missed ones come first. The two parts sum to `uncached + cache_write` exactly.
     pub fn split_unread(&self, usage: &Usage, missed_tokens: u64) -> UnreadCost {
-        let (rates, _) = self.rates_for(usage.prompt_tokens());
+        let (rates, _) = self.rates_for(usage);
         let stream = [
             (usage.cache_write_1h_tokens, rates.write_long),
             (usage.cache_write_5m_tokens, rates.write_short),
@@ -200,7 +234,7 @@ impl Price {
     /// What `wasted_tokens` cost above reading them: rewritten tokens first, long life first, each at
     /// the price paid less the read price; never negative (docs/decisions.md 28).
     pub fn wasted_pusd(&self, usage: &Usage, wasted_tokens: u64) -> u128 {
-        let (rates, _) = self.rates_for(usage.prompt_tokens());
+        let (rates, _) = self.rates_for(usage);
         let paid = self.split_unread(usage, wasted_tokens).missed;
         paid.saturating_sub(times(wasted_tokens, rates.read))
     }
@@ -214,12 +248,20 @@ fn times(tokens: u64, pusd_per_token: u64) -> u128 {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PriceTable {
     rows: Vec<Price>,
+    /// The vendor's peak hours, where a row has any.
+    peak: Option<Arc<PeakHours>>,
 }
 
 impl PriceTable {
     /// A table of these rows.
     pub fn new(rows: Vec<Price>) -> PriceTable {
-        PriceTable { rows }
+        PriceTable { rows, peak: None }
+    }
+
+    /// With these peak hours.
+    #[must_use]
+    pub fn with_peak(self, peak: Option<Arc<PeakHours>>) -> PriceTable {
+        PriceTable { peak, ..self }
     }
 
     /// All rows, in table order.
@@ -227,10 +269,39 @@ impl PriceTable {
         &self.rows
     }
 
-    /// The first row valid on `date`; without a date, the first row of the table. `None` if there is none.
+    /// The vendor's peak hours.
+    pub fn peak(&self) -> Option<&Arc<PeakHours>> {
+        self.peak.as_ref()
+    }
+
+    /// Whether the hour of a request changes its price.
+    pub fn varies_by_hour(&self) -> bool {
+        self.peak.is_some() && self.rows.iter().any(|price| price.hours != Hours::Always)
+    }
+
+    /// The first row valid on `date`, whatever the hour; without a date, the first row of the table. `None` if
+    /// there is none.
     pub fn at(&self, date: Option<Date>) -> Option<&Price> {
-        let Some(date) = date else { return self.rows.first() };
-        self.rows.iter().find(|p| p.from.is_none_or(|from| from <= date) && p.to.is_none_or(|to| date <= to))
+        self.when(date, None)
+    }
+
+    /// The first row valid on `date` for a request that starts at `at_ms`. Without a date every row is valid, and
+    /// without an instant every hour is meant.
+    pub fn when(&self, date: Option<Date>, at_ms: Option<i64>) -> Option<&Price> {
+        let is_peak = self.peak.as_ref().zip(at_ms).map(|(peak, at_ms)| peak.contains(at_ms));
+        let in_hours = |price: &Price| match (price.hours, is_peak) {
+            (Hours::Always, _) | (_, None) => true,
+            (Hours::Peak, Some(is_peak)) => is_peak,
+            (Hours::OffPeak, Some(is_peak)) => !is_peak,
+        };
+        self.rows.iter().find(|price| date.is_none_or(|date| price.is_valid_on(date)) && in_hours(price))
+    }
+
+    /// The rows valid on `date`, for whatever day they are asked next; `None` if there are none.
+    pub fn on(&self, date: Date) -> Option<PriceTable> {
+        let valid = self.rows.iter().filter(|price| price.is_valid_on(date));
+        let rows: Vec<Price> = valid.map(|price| Price { from: None, to: None, ..price.clone() }).collect();
+        (!rows.is_empty()).then(|| PriceTable { rows, peak: self.peak.clone() })
     }
 
     /// What a request costs on `date`; `None` where the price is not known, never 0.
@@ -241,211 +312,84 @@ impl PriceTable {
     pub(crate) fn push(&mut self, price: Price) {
         self.rows.push(price);
     }
-}
 
-/// One row of the table as it stands in the file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct PriceRow {
-    pub provider: String,
-    pub model_id: String,
-    input: String,
-    output: String,
-    cache_write_short: String,
-    /// Life of a short write, as the vendor names it.
-    pub cache_write_short_ttl: String,
-    cache_write_long: String,
-    /// Life of a long write, as the vendor names it.
-    pub cache_write_long_ttl: String,
-    cache_read: String,
-    tier_above_prompt_tokens: String,
-    tier_scope: String,
-    tier_input: String,
-    tier_output: String,
-    tier_cache_write_short: String,
-    tier_cache_write_long: String,
-    tier_cache_read: String,
-    context_window: String,
-    max_input: String,
-    max_output: String,
-    /// Minimum cacheable prompt as the source words it.
-    pub min_cacheable_tokens: String,
-    /// Input price of fast mode, USD per million tokens; empty if there is none.
-    pub fast_input: String,
-    /// Output price of fast mode.
-    pub fast_output: String,
-    effective_from: String,
-    effective_to: String,
-    as_of: String,
-    source_url: String,
-    notes: String,
-    /// What other price lists say.
-    pub cross_check: String,
-}
-
-impl PriceRow {
-    /// Largest input, else the window, where the source gives a number.
-    pub fn input_limit_tokens(&self) -> Option<u64> {
-        self.max_input.parse().or_else(|_| self.context_window.parse()).ok()
+    pub(crate) fn map_rows<E>(
+        &self,
+        change: impl FnMut(&Price) -> Result<Price, E>,
+    ) -> Result<PriceTable, E> {
+        let rows = self.rows.iter().map(change).collect::<Result<_, E>>()?;
+        Ok(PriceTable { rows, peak: self.peak.clone() })
     }
-
-    /// Largest output, where the source gives one number.
-    pub fn max_output_tokens(&self) -> Option<u64> {
-        self.max_output.parse().ok()
-    }
-
-    fn price(&self) -> std::result::Result<Price, String> {
-        let base = rates(
-            [&self.input, &self.output, &self.cache_write_short, &self.cache_write_long, &self.cache_read],
-            ["input", "output", "cache_write_short", "cache_write_long", "cache_read"],
-        )?;
-        let tier = if self.tier_above_prompt_tokens.is_empty() {
-            None
-        } else {
-            if self.tier_scope != "whole request" {
-                return Err(format!("tier_scope is `{}`; only `whole request` is known", self.tier_scope));
-            }
-            Some(Tier {
-                above_prompt_tokens: self.tier_above_prompt_tokens.parse().map_err(|_| {
-                    format!("tier_above_prompt_tokens `{}` is no whole number", self.tier_above_prompt_tokens)
-                })?,
-                inclusive: false,
-                rates: rates(
-                    [
-                        &self.tier_input,
-                        &self.tier_output,
-                        &self.tier_cache_write_short,
-                        &self.tier_cache_write_long,
-                        &self.tier_cache_read,
-                    ],
-                    [
-                        "tier_input",
-                        "tier_output",
-                        "tier_cache_write_short",
-                        "tier_cache_write_long",
-                        "tier_cache_read",
-                    ],
-                )?,
-            })
-        };
-        let date = |text: &str, field: &str| match text {
-            "" => Ok(None),
-            text => text.parse().map(Some).map_err(|_| format!("{field} `{text}` is no date (YYYY-MM-DD)")),
-        };
-        Ok(Price {
-            rates: base,
-            tier,
-            from: date(&self.effective_from, "effective_from")?,
-            to: date(&self.effective_to, "effective_to")?,
-            as_of: self.as_of.clone(),
-            source: self.source_url.clone(),
-            notes: self.notes.clone(),
-        })
-    }
-}
-
-/// Rates of `[input, output, short write, long write, read]`; empty cache prices fall back to input.
-fn rates(values: [&str; 5], fields: [&str; 5]) -> std::result::Result<Rates, String> {
-    let required = |i: usize| {
-        parse_usd_per_mtok(values[i])
-            .ok_or_else(|| format!("{} `{}` is no price in USD per million tokens", fields[i], values[i]))
-    };
-    let input = required(0)?;
-    let optional = |i: usize| if values[i].is_empty() { Ok(input) } else { required(i) };
-    Ok(Rates {
-        input,
-        output: required(1)?,
-        write_short: optional(2)?,
-        write_long: optional(3)?,
-        read: optional(4)?,
-    })
-}
-
-/// A decimal price in USD per million tokens as pico-dollars per token; `None` if it is no decimal, or
-/// has more than six places.
-pub(crate) fn parse_usd_per_mtok(text: &str) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if whole.is_empty()
-        || fraction.len() > 6
-        || !(whole.bytes().chain(fraction.bytes())).all(|b| b.is_ascii_digit())
-    {
-        return None;
-    }
-    let millionths: u64 = format!("{fraction:0<6}").parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(millionths)
-}
-
-/// Reads a price table: every row with its price, in file order.
-///
-/// # Errors
-///
-/// Names `origin`, the line and the field of the first row that cannot be read.
-pub fn read_table(csv_text: &str, origin: &str) -> Result<Vec<(PriceRow, Price)>> {
-    let wrong = |line: u64, reason: String| Error::Input { path: origin.into(), line, reason };
-    let mut reader = csv::Reader::from_reader(csv_text.as_bytes());
-    let mut rows = Vec::new();
-    for record in reader.deserialize::<PriceRow>() {
-        let row = record.map_err(|e| wrong(e.position().map_or(0, csv::Position::line), e.to_string()))?;
-        let line = rows.len() as u64 + 2;
-        let price = row.price().map_err(|reason| wrong(line, format!("{}: {reason}", row.model_id)))?;
-        rows.push((row, price));
-    }
-    Ok(rows)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn decimals_are_exact_or_refused() {
-        assert_eq!(parse_usd_per_mtok("0.003"), Some(3_000));
-        assert_eq!(parse_usd_per_mtok("6.25"), Some(6_250_000));
-        assert_eq!(parse_usd_per_mtok("25"), Some(25_000_000));
-        for bad in ["", ".5", "-1", "1e3", "0.0000001", "1,5"] {
-            assert_eq!(parse_usd_per_mtok(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn dates_compare_and_refuse_nonsense() {
-        let day = |t: &str| t.parse::<Date>();
-        assert!(day("2026-11-30").unwrap() < day("2026-12-01").unwrap());
-        assert_eq!(day("2026-12-01").unwrap().to_string(), "2026-12-01");
-        for bad in ["2026-13-01", "2026-1-1", "yesterday", "2026-12-01-1", "20x6-12-01"] {
-            assert!(day(bad).is_err(), "{bad}");
-        }
+    fn row(from: &str, to: &str, input: u64) -> Price {
+        let rates = Rates { input, output: 0, write_short: 0, write_long: 0, read: 0 };
+        Price { from: from.parse().ok(), to: to.parse().ok(), ..Price::flat(rates) }
     }
 
     #[test]
     fn a_price_is_the_one_of_its_day() {
-        let row = |from: &str, to: &str, input: u64| Price {
-            rates: Rates { input, output: 0, write_short: 0, write_long: 0, read: 0 },
-            tier: None,
-            from: from.parse().ok(),
-            to: to.parse().ok(),
-            as_of: String::new(),
-            source: String::new(),
-            notes: String::new(),
-        };
         let table = PriceTable::new(vec![row("", "2026-11-30", 2), row("2026-12-01", "", 4)]);
         let on = |d: &str| table.at(Some(d.parse().unwrap())).map(|p| p.rates.input);
         assert_eq!((on("2026-11-30"), on("2026-12-01")), (Some(2), Some(4)));
         assert_eq!(table.at(None).map(|p| p.rates.input), Some(2));
         assert_eq!(PriceTable::default().cost(&Usage::default(), None), None);
+        let later = table.on("2026-12-01".parse().unwrap()).unwrap();
+        assert_eq!(later.at(Some("2020-01-01".parse().unwrap())).map(|p| p.rates.input), Some(4));
+        let gap = PriceTable::new(vec![row("2026-12-01", "", 4)]);
+        assert_eq!(gap.on("2026-11-30".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn a_price_is_the_one_of_its_hour() {
+        let peak: PeakHours = toml::from_str("hours_utc = [\"01:00-04:00\"]").unwrap();
+        let rows = [Hours::Peak, Hours::OffPeak].map(|hours| Price { hours, ..row("", "", hours as u64) });
+        let table = PriceTable::new(rows.to_vec());
+        assert!(!table.varies_by_hour());
+        let table = table.with_peak(Some(Arc::new(peak)));
+        assert!(table.varies_by_hour());
+        // 1970-01-01 was a Thursday.
+        let at = |hour: i64| table.when(None, Some(hour * 3_600_000)).map(|p| p.hours);
+        assert_eq!((at(1), at(4)), (Some(Hours::Peak), Some(Hours::OffPeak)));
+        assert_eq!(table.at(None).map(|p| p.hours), Some(Hours::Peak), "without a time the dearer one");
+    }
+
+    #[test]
+    fn a_tier_counts_what_it_says() {
+        let rates = Rates { input: 1, output: 1, write_short: 1, write_long: 1, read: 1 };
+        let usage = Usage {
+            uncached_tokens: 30,
+            cache_read_tokens: 20,
+            cache_write_5m_tokens: 5,
+            cache_write_1h_tokens: 4,
+            output_tokens: 100,
+        };
+        for (counts, tokens) in [
+            (Counts::PROMPT, 59),
+            (Counts { cache_read: false, ..Counts::PROMPT }, 39),
+            (Counts { cache_write: false, ..Counts::PROMPT }, 50),
+            (Counts { input: false, ..Counts::PROMPT }, 29),
+        ] {
+            assert_eq!(counts.of(&usage), tokens);
+            for (above, inclusive, expected) in [
+                (tokens - 1, false, true),
+                (tokens, false, false),
+                (tokens, true, true),
+                (tokens + 1, true, false),
+            ] {
+                let tier = Tier { above_prompt_tokens: above, inclusive, counts, rates };
+                assert_eq!(tier.applies_to(&usage), expected, "{above} {inclusive}");
+            }
+        }
     }
 
     #[test]
     fn unread_tokens_are_paid_for_once() {
-        let rates = Rates { input: 4, output: 20, write_short: 5, write_long: 8, read: 1 };
-        let price = Price {
-            rates,
-            tier: None,
-            from: None,
-            to: None,
-            as_of: String::new(),
-            source: String::new(),
-            notes: String::new(),
-        };
+        let price = Price::flat(Rates { input: 4, output: 20, write_short: 5, write_long: 8, read: 1 });
         let usage = Usage {
             uncached_tokens: 10,
             cache_read_tokens: 100,

@@ -59,13 +59,11 @@ fn fit(grid: &mut Grid, width: usize) -> (Vec<usize>, Option<usize>) {
     }
 }
 
-/// The column of sentences, if there is one: left-aligned, not the first, and its longest cell has spaces.
+/// The column of sentences, if there is one: left-aligned, wide, not the first, and with more words than any other.
 fn prose(grid: &Grid, widths: &[usize]) -> Option<usize> {
-    let of_words = |i: usize| {
-        let longest = grid.rows.iter().map(|row| &row[i]).max_by_key(|cell| cell.chars().count());
-        longest.is_some_and(|cell| cell.contains(' ')) && widths[i] > SHORTEST_PROSE
-    };
-    (1..grid.columns.len()).filter(|&i| !grid.columns[i].right && of_words(i)).max_by_key(|&i| widths[i])
+    let spaces = |i: usize| grid.rows.iter().map(|row| row[i].matches(' ').count()).sum::<usize>();
+    let wide = (1..grid.columns.len()).filter(|&i| !grid.columns[i].right && widths[i] > SHORTEST_PROSE);
+    wide.map(|i| (spaces(i), i)).filter(|(spaces, _)| *spaces > 0).max().map(|(_, i)| i)
 }
 
 /// Narrows left-aligned columns, the widest first.
@@ -220,6 +218,16 @@ mod tests {
         assert_eq!(lines[..3], ["short", "    a sentence that is far", "    too long for it"]);
         assert_eq!(lines[3], "| a row of a Markdown table, whole |");
         assert_eq!(fold(text, 80), text);
+    }
+
+    #[test]
+    fn a_path_with_a_space_is_no_sentence() {
+        let path = "~/Library/Application Support/agent/sessions";
+        let rows: &[&[&str]] = &[&["one", path, "one JSON object a line, as the agent writes it"]];
+        let text =
+            lines(grid(&[("name", false, 0), ("folder", false, 0), ("what", false, 0)], rows), Some(60));
+        assert!(text.len() > 3 && text.iter().all(|line| line.chars().count() <= 60), "{text:#?}");
+        assert!(text[2].contains("~/Li") && text[2].contains('…') && !text[3].contains('…'), "{text:#?}");
     }
 
     #[test]

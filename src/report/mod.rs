@@ -13,6 +13,7 @@ pub mod html;
 pub mod json;
 pub mod layout;
 pub mod markdown;
+mod pings;
 pub mod plot;
 pub mod requests;
 pub mod results;

@@ -61,6 +61,9 @@ pub struct Recipe {
     /// Whether all sessions shared a cache.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_cache: bool,
+    /// How requests were bought, where not at the standard price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// Which part of the sessions was run, as `hash:i/n`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,

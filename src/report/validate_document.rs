@@ -46,8 +46,9 @@ const FIGURES: &[Figure] = &[
     },
     Figure {
         title: "unexplained",
-        method: "Pairs that did not read what was left, or predicted by a grid, and whose cause nothing but the read \
-                 tells of (`unknown`, `provider_side`). Causes are named by markers, gaps, models and prompts alone.",
+        method: "Pairs that did not read what was left, or predicted by a grid, and of whose cause nothing but the read \
+                 tells. What tells is a mark, a gap over the life bought, thinking that left the prompt, or an earlier \
+                 entry of that very size while the prompt grew; causes are those of `audit`.",
         value: |sum| percent(sum.share(sum.unexplained).0),
     },
     Figure {

@@ -21,7 +21,7 @@ pub struct Wins {
     pub policy: String,
     /// Model id.
     pub model: String,
-    /// Of [`RESAMPLES`] draws of the sessions; differences are dollars over all of them.
+    /// Its intervals are of a thousand draws of the sessions; differences are dollars over all of them.
     pub paired: Paired,
     /// Sessions compared.
     pub sessions: usize,

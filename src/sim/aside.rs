@@ -232,7 +232,8 @@ impl<'a> Aside<'a> {
         };
         let mut usage = done.usage;
         usage.output_tokens = self.output_tokens(usage.prompt_tokens());
-        let cost_pusd = super::run::price_of(model).cost(&usage).total();
+        let day = super::run::day_of(self.session);
+        let cost_pusd = super::run::price_of(model, day, day.map(|_| request.at_ms)).cost(&usage).total();
         let summary = self.summary(usage.output_tokens, model.tokenizer);
         Ok(SummaryCall { usage, cost_pusd, summary, sent_conversation: own })
     }

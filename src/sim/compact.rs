@@ -102,11 +102,10 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     /// What is to be folded, as it is now: equal as long as nothing was done to any of it.
     fn as_seen(&self, plan: &SummarizePlan<'_>) -> u64 {
         let view = self.context.view();
-        let range = plan.reads.from..plan.fold_to;
         let mut hasher = xxhash_rust::xxh3::Xxh3::new();
         hasher.update(&view.live_from.to_le_bytes());
         hasher.update(&view.summary.map_or(0, |s| s.hash).to_le_bytes());
-        for block in range {
+        for block in 0..plan.fold_to {
             hasher.update(&[view.states[block as usize].0]);
             hasher.update(&view.text_utf16(block).to_le_bytes());
         }
@@ -179,20 +178,16 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             (Some(turn), Some(split)) => vec![Part::BeforeTurn(turn), Part::Turn(turn, split)],
             _ => vec![Part::Whole],
         };
-        if plan.spec.empty_utf16 > 0 {
-            let aside = Aside::new(self.session, self.strategy, self.model, plan, parts[0], Less::default());
-            if !aside.has_input(&self.context) {
-                return Some(aside.empty_summary(self.model));
-            }
-        }
         let asked = |cell: &mut Self, summarizer: &Summarizer| {
             let mut whole: Option<SummaryCall> = None;
             for part in &parts {
                 let aside = Aside::new(cell.session, cell.strategy, cell.model, plan, *part, Less::default());
-                if *part != Part::Whole && !aside.has_input(&cell.context) {
-                    continue;
-                }
-                let call = cell.asked(id, plan, summarizer, *part)?;
+                let says_so = plan.spec.empty_utf16 > 0;
+                let call = match aside.has_input(&cell.context) {
+                    false if says_so => aside.empty_summary(cell.model),
+                    false if *part != Part::Whole => continue,
+                    _ => cell.asked(id, plan, summarizer, *part)?,
+                };
                 whole = Some(whole.map_or(call, |first| first.and(&call)));
             }
             whole

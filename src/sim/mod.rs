@@ -7,6 +7,7 @@ pub mod context;
 mod curve;
 mod edits;
 pub mod events;
+mod keep_alive;
 pub mod leave;
 pub mod ledger;
 mod recorded;

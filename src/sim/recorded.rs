@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Recorder;
 use super::ledger::Change;
-use super::run::{Cell, price_of};
+use super::run::Cell;
 use crate::cause::Cause;
 use crate::policy::Policy;
 use crate::policy::strategy::Hook;
@@ -105,7 +105,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         if let Some(found) = found.filter(|f| f.model.id != self.model.id && !f.substituted) {
             self.model = found.model;
             self.provider.set_model(found.model);
-            self.log.set_price(price_of(found.model));
+            self.log.set_model(found.model);
             self.context.note_change(Cause::PrefixModel);
         }
     }

@@ -7,19 +7,22 @@ use super::aside::SummaryCall;
 use super::context::Context;
 use super::events::{RequestRow, SimEvent, SimEventKind};
 use super::refetch::Refetches;
+use super::run::{day_of, price_of};
 use super::summary::{StopReason, Summary};
 use crate::cause::Cause;
 use crate::policy::laws::digits;
 use crate::policy::plan::{ReplacePlan, StubPlan, SummarizePlan};
 use crate::policy::view::{Stored, View};
-use crate::provider::price::Price;
-use crate::provider::{Done, Params, Rejection, RejectionKind, Request};
+use crate::provider::price::{Date, Price};
+use crate::provider::{Done, ModelSpec, Params, Rejection, RejectionKind, Request};
 use crate::session::{NONE, Session, Step};
 use crate::usage::Usage;
 
 /// Adds up one run.
 pub(super) struct Recording<'a, R> {
     session: &'a Session,
+    model: &'a ModelSpec,
+    day: Option<Date>,
     price: &'a Price,
     recorder: &'a mut R,
     summary: Summary,
@@ -29,18 +32,24 @@ pub(super) struct Recording<'a, R> {
     compactions: u32,
     rejections: u32,
     recovering: bool,
+    last_prompt_tokens: u64,
+    /// What the next request could read if there had been no pings.
+    without_pings: Option<u64>,
 }
 
 impl<'a, R: Recorder> Recording<'a, R> {
-    pub(super) fn new(session: &'a Session, price: &'a Price, recorder: &'a mut R) -> Recording<'a, R> {
+    pub(super) fn new(session: &'a Session, model: &'a ModelSpec, recorder: &'a mut R) -> Recording<'a, R> {
         let summary = Summary {
             hidden_prefix_tokens: session.prefix.tokens(),
             recorded_compactions_undone: session.recorded_compactions_undone(),
             ..Summary::default()
         };
+        let day = day_of(session);
         Recording {
             session,
-            price,
+            model,
+            day,
+            price: price_of(model, day, None),
             recorder,
             summary,
             step: 0,
@@ -49,6 +58,8 @@ impl<'a, R: Recorder> Recording<'a, R> {
             compactions: 0,
             rejections: 0,
             recovering: false,
+            last_prompt_tokens: 0,
+            without_pings: None,
         }
     }
 
@@ -58,6 +69,9 @@ impl<'a, R: Recorder> Recording<'a, R> {
         self.compactions = 0;
         self.rejections = 0;
         self.recovering = false;
+        if self.model.prices.varies_by_hour() {
+            self.set_model(self.model);
+        }
     }
 
     pub(super) fn now(&self) -> &Step {
@@ -87,6 +101,29 @@ impl<'a, R: Recorder> Recording<'a, R> {
         }
     }
 
+    /// Prompt tokens of the request served last.
+    pub(super) fn last_prompt_tokens(&self) -> u64 {
+        self.last_prompt_tokens
+    }
+
+    /// Pings sent so far.
+    pub(super) fn pings(&self) -> u64 {
+        self.summary.keep_alive.pings
+    }
+
+    /// The next request could read so much if there had been no pings.
+    pub(super) fn without_pings(&mut self, readable_tokens: u64) {
+        self.without_pings = Some(readable_tokens);
+    }
+
+    /// A ping was served.
+    pub(super) fn pinged(&mut self, usage: &Usage, at_ms: i64) {
+        let cost = price_of(self.model, self.day, Some(at_ms)).cost(usage).total();
+        self.summary.keep_alive.pings += 1;
+        self.summary.keep_alive.usage.add(usage);
+        self.summary.cost.keep_alive += cost;
+    }
+
     /// A request was served as it stands.
     pub(super) fn sent(&mut self, request: &Request<'_>) {
         self.recorder.sent(request.blocks);
@@ -110,6 +147,11 @@ impl<'a, R: Recorder> Recording<'a, R> {
         s.peak_prompt_tokens = s.peak_prompt_tokens.max(prompt);
         s.dropped_thinking_blocks += u64::from(done.dropped_thinking);
         s.allowed_mismatches += u64::from(done.allowed_mismatches);
+        s.truncated_requests += u64::from(done.left_out_blocks > 0);
+        self.last_prompt_tokens = prompt;
+        if let Some(readable) = self.without_pings.take() {
+            s.keep_alive.book_saving(&usage, readable, self.price);
+        }
         s.recoveries += u64::from(self.recovering);
         let mut paid_for_new = cost.uncached + cost.cache_write;
         if let Some(cause) = done.miss.cause {
@@ -156,8 +198,15 @@ impl<'a, R: Recorder> Recording<'a, R> {
     }
 
     /// The conversation goes on at another model's prices.
-    pub(super) fn set_price(&mut self, price: &'a Price) {
-        self.price = price;
+    /// Requests run on this model from here on.
+    pub(super) fn set_model(&mut self, model: &'a ModelSpec) {
+        self.model = model;
+        self.price = self.price_of(model);
+    }
+
+    /// What a model charges for a request at the present step.
+    pub(super) fn price_of<'m>(&self, model: &'m ModelSpec) -> &'m Price {
+        price_of(model, self.day, self.session.steps.get(self.step).and_then(|step| step.start_ms))
     }
 
     /// Builds an event only if somebody wants it.

@@ -10,6 +10,7 @@
 //! the first one, and tokens stay on the first one's tokenizer. A compaction whose summarizer is refused is
 //! left out at that request. A summary that is being written survives a restart of the process.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::compact::Underway;
@@ -25,7 +26,8 @@ use crate::policy::plan::Ingest;
 use crate::policy::recovery::Ladder;
 use crate::policy::strategy::{Hook, Hooks, MarkerPlace};
 use crate::policy::{OnBindingError, Policy, Strategy};
-use crate::provider::price::{Price, Rates};
+use crate::provider::price::{Date, Price, Rates};
+use crate::provider::reasoning::Replay;
 use crate::provider::{
     Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, RejectionKind, Request, Ttl,
 };
@@ -108,11 +110,15 @@ pub(super) fn cell<'a, 'p, P: Policy<'p>, R: Recorder>(
         model,
         context: Context::new(session, strategy.model_id_utf16, memory),
         provider: Provider::with_memory(model, options.account, std::mem::take(&mut scratch.provider)),
-        log: Recording::new(session, price_of(model), recorder),
+        log: Recording::new(session, model, recorder),
         ledger: options.resume_before_each_request.then(Ledger::default),
         options,
         on_binding_error: options.on_binding_error.unwrap_or(strategy.on_binding_error),
-        params: Params { prefix_mismatch: strategy.prefix_mismatch, ..Params::default() },
+        params: Params {
+            prefix_mismatch: strategy.prefix_mismatch,
+            truncates: strategy.truncates,
+            ..Params::default()
+        },
         markers: std::mem::take(&mut scratch.markers),
         thinking: std::mem::take(&mut scratch.thinking),
         next_event: 0,
@@ -227,6 +233,8 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         self.thinking.extend(output.clone().filter(replayable));
         self.provider.answered(&self.thinking);
         self.log.answered_with(&mut self.refetches, self.context.view(), &output);
+        self.announce_call(output.clone());
+        self.keep_alive(step);
         if self.hooks.has(Hook::Response) || self.hooks.has(Hook::TurnEnd) {
             let has_calls = output.clone().any(|b| kinds[b as usize] == BlockKind::ToolUse);
             self.reveal_to(output.end);
@@ -236,6 +244,20 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             }
         }
         Ok(())
+    }
+
+    /// Some vendors want the reasoning of an answer back with its first call.
+    fn announce_call(&mut self, output: Range<u32>) {
+        if self.model.replay == Replay::Free {
+            return;
+        }
+        let blocks = &self.session.blocks;
+        let Some(call) = output.clone().find(|b| blocks.kind[*b as usize] == BlockKind::ToolUse) else {
+            return;
+        };
+        if let Some(reasoning) = self.thinking.iter().rev().find(|block| **block < call) {
+            self.provider.called(blocks.call[call as usize], *reasoning);
+        }
     }
 
     /// The last answer and new input enter the history: results first, then what the user says. A turn begins
@@ -409,17 +431,22 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 }
 
 /// What is charged where no price is known: nothing, and the caller says so.
-static UNPRICED: Price = Price {
-    rates: Rates { input: 0, output: 0, write_short: 0, write_long: 0, read: 0 },
-    tier: None,
-    from: None,
-    to: None,
-    as_of: String::new(),
-    source: String::new(),
-    notes: String::new(),
-};
+static UNPRICED: Price = Price::flat(Rates { input: 0, output: 0, write_short: 0, write_long: 0, read: 0 });
 
-/// The model's price; a caller who wants another day's narrows the table.
-pub(super) fn price_of(model: &ModelSpec) -> &Price {
-    model.price(None).unwrap_or(&UNPRICED)
+/// The model's price for a request of a session of this day that starts at `at_ms`. A day that no row is valid on
+/// has the first row; a caller who wants another day's narrows the table.
+pub(super) fn price_of(model: &ModelSpec, day: Option<Date>, at_ms: Option<i64>) -> &Price {
+    let prices = &model.prices;
+    prices.when(day, at_ms).or_else(|| prices.when(None, at_ms)).unwrap_or(&UNPRICED)
+}
+
+/// The price of the request at `step` of a session on `model`; `None` if none is known.
+pub fn price_at<'m>(model: &'m ModelSpec, session: &Session, step: usize) -> Option<&'m Price> {
+    let at_ms = session.steps.get(step).and_then(|step| step.start_ms);
+    Some(price_of(model, day_of(session), at_ms)).filter(|_| !model.prices.rows().is_empty())
+}
+
+/// The day of a session: that of its first request with a time.
+pub(super) fn day_of(session: &Session) -> Option<Date> {
+    session.steps.iter().find_map(|step| step.start_ms).and_then(Date::of_ms)
 }

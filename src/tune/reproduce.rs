@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::policy::{PolicyConfig, PolicySpec};
 use crate::provider::{ModelSpec, Models};
 use crate::session::{EventKind, Session};
+use crate::sim::run::price_at;
 use crate::sweep::{CellResult, Control, Detail, Plan, runner};
 use crate::usage::Usage;
 
@@ -42,7 +43,6 @@ impl Reproduction {
     }
 
     fn add(&mut self, session: &Session, model: &ModelSpec, cell: &CellResult) {
-        let Some(price) = model.price(None) else { return };
         for row in &cell.record.requests {
             let step = row.request as usize - 1;
             let Some(recorded) =
@@ -50,6 +50,7 @@ impl Reproduction {
             else {
                 continue;
             };
+            let Some(price) = price_at(model, session, step) else { return };
             self.requests += 1;
             self.recorded.add(&recorded);
             self.simulated.add(&row.usage);

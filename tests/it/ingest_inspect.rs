@@ -51,7 +51,8 @@ fn an_archive_packed_with_zstd_holds_the_same() {
     let zstd = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Zstd);
     for i in 0..archive.len() {
         let mut entry = archive.by_index(i).unwrap();
-        again.start_file(entry.name().unwrap().into_owned(), zstd).unwrap();
+        let name = entry.name().unwrap().into_owned();
+        again.start_file(name, zstd).unwrap();
         std::io::copy(&mut entry, &mut again).unwrap();
     }
     let packed = again.finish().unwrap().into_inner();

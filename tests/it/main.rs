@@ -91,3 +91,4 @@ mod tune_cli;
 mod validate;
 mod validate_figures;
 mod vectors;
+mod vendors;

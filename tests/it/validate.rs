@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ctxsim::audit::Account;
 use ctxsim::generate::ConstantGrowth;
 use ctxsim::ingest::{self, ReadOptions, Recording};
 use ctxsim::provider::model::Models;
@@ -219,13 +220,14 @@ fn causes_need_evidence_besides_the_read() {
     let next = |usage| last(&opened("2.1.0", OPUS).result(20, r#""x""#).response(22, usage)).2;
     // What the request before read, and its write not yet.
     assert_eq!(next([3, 10_000, 1_500, 0, 50]), Some("not_yet_readable"));
-    assert_eq!(next([3, 9_000, 2_500, 0, 50]), Some("provider_side"));
-    assert_eq!(next([3, 9_000, 1_500, 0, 50]), Some("unknown"));
+    // The place where the read ends is no evidence, whatever it is called.
+    assert_eq!(next([3, 9_000, 2_500, 0, 50]), Some("prefix_unknown"));
+    assert_eq!(next([3, 9_000, 1_500, 0, 50]), Some("prefix_unknown"));
     // More was read in the middle of a turn.
     assert_eq!(next([3, 11_040, 500, 0, 50]), Some("unknown"));
     let shrunk = |model| last(&opened("2.1.0", model).typed(20).response(22, [3, 9_000, 1_500, 0, 50])).2;
     assert_eq!(shrunk("claude-sonnet-4-5"), Some("prefix_thinking"));
-    assert_eq!(shrunk(OPUS), Some("unknown"));
+    assert_eq!(shrunk(OPUS), Some("prefix_unknown"));
     let unexplained: Vec<bool> = opened("2.1.0", OPUS)
         .result(20, r#""x""#)
         .response(22, [3, 9_000, 2_500, 0, 50])
@@ -234,6 +236,28 @@ fn causes_need_evidence_besides_the_read() {
         .map(Pair::is_unexplained)
         .collect();
     assert_eq!(unexplained, [false, true]);
+}
+
+#[test]
+fn a_break_has_the_name_that_an_audit_gives_it() {
+    let cleared = r#""type":"system","subtype":"microcompact_boundary","microcompactMetadata":{"tokensSaved":900,"compactedToolIds":["c1"]}"#;
+    let next = |lines: Lines, usage| lines.response(32, usage);
+    let opened = || opened("2.1.0", OPUS).result(20, r#""x""#);
+    for (lines, cause, is_unexplained) in [
+        (next(opened().line(21, cleared), [3, 4_000, 6_000, 0, 50]), "prefix_rule", false),
+        (next(opened(), [3, 10_000, 1_500, 0, 50]), "not_yet_readable", false),
+        (next(opened(), [3, 9_000, 2_500, 0, 50]), "prefix_unknown", true),
+        (next(opened(), [3, 0, 11_500, 0, 50]), "provider_side", true),
+    ] {
+        let session = lines.session();
+        let pairs = report(&session).pairs;
+        let pair = pairs.last().expect("a pair");
+        assert_eq!((pair.cause, pair.is_unexplained()), (Some(cause), is_unexplained));
+        let models = Models::builtin().expect("the built-in models");
+        let audited = ctxsim::audit::audit(&Account::of_session(&session), &models, None);
+        let broken: Vec<(u32, &str)> = audited.breaks.iter().map(|b| (b.request, b.cause.name())).collect();
+        assert_eq!(broken, [(pair.request, cause)]);
+    }
 }
 
 #[test]

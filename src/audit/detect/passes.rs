@@ -73,7 +73,7 @@ fn prices(series: &Series<'_>, i: usize) -> (u128, u128) {
     let row = &series.rows[i];
     match series.price(i) {
         Some(price) => {
-            let (rates, _) = price.rates_for(series.prompt(i));
+            let (rates, _) = price.rates_for(&row.usage);
             (price.split_unread(&row.usage, row.missed_tokens).missed, u128::from(rates.read))
         }
         None => (u128::from(row.missed_tokens) * USUAL_WRITE, USUAL_READ),

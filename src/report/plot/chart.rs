@@ -1,4 +1,6 @@
 //! What all pictures share: titles, legends, axes.
+//!
+//! Logarithms are those of `libm`, so that a picture is the same on every machine.
 
 use crate::error::Result;
 
@@ -36,7 +38,7 @@ pub(super) struct Scale {
 impl Scale {
     /// Where a value stands.
     pub fn at(&self, value: f64) -> f64 {
-        let bent = |x: f64| if self.log { x.max(f64::MIN_POSITIVE).ln() } else { x };
+        let bent = |x: f64| if self.log { libm::log(x.max(f64::MIN_POSITIVE)) } else { x };
         let (low, high) = (bent(self.low), bent(self.high));
         let share = if high > low { (bent(value) - low) / (high - low) } else { 0.5 };
         self.from + (self.to - self.from) * share
@@ -57,10 +59,10 @@ impl Scale {
     }
 
     fn log_ticks(&self, count: f64) -> Vec<f64> {
-        let decades = (self.high / self.low).log10();
+        let decades = libm::log10(self.high / self.low);
         let factors: &[f64] = if decades * 3.0 <= count { &[1.0, 2.0, 5.0] } else { &[1.0] };
-        let first = self.low.log10().floor();
-        let powers = (0..40).map(|i| 10_f64.powf(first + f64::from(i)));
+        let first = libm::log10(self.low).floor();
+        let powers = (0..40).map(|i| libm::pow(10.0, first + f64::from(i)));
         let all = powers.flat_map(|power| factors.iter().map(move |factor| power * factor));
         all.skip_while(|tick| *tick < self.low * 0.999)
             .take_while(|tick| *tick <= self.high * 1.001)
@@ -73,7 +75,7 @@ fn round_step(least: f64) -> f64 {
     if least <= 0.0 || !least.is_finite() {
         return 1.0;
     }
-    let power = 10_f64.powf(least.log10().floor());
+    let power = libm::pow(10.0, libm::log10(least).floor());
     [1.0, 2.0, 5.0, 10.0].map(|f| f * power).into_iter().find(|s| *s >= least * 0.999).unwrap_or(10.0 * power)
 }
 
@@ -100,7 +102,7 @@ impl Unit {
 
     /// Enough digits to tell steps of `step` apart.
     pub fn text(self, value: f64, step: f64) -> String {
-        let decimals = |step: f64| (-step.abs().max(1e-9).log10().floor()).clamp(0.0, 6.0);
+        let decimals = |step: f64| (-libm::log10(step.abs().max(1e-9)).floor()).clamp(0.0, 6.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 6")]
         let digits = |step: f64| decimals(step) as usize;
         match self {

@@ -56,7 +56,7 @@ impl<'a> HeatMap<'a> {
         title(
             &mut canvas,
             &format!("{} over {} and {}", capital(&words(self.trials.metric)), self.x, self.y),
-            &format!("{}; framed: cannot be told from the best, which has a dot", self.trials.subtitle),
+            &format!("{}; outlined: cannot be told from the best, which has a dot", self.trials.subtitle),
         )?;
         let labels: Vec<String> = self.ys.iter().map(label).collect();
         let left = MARGIN + widest(labels.iter().map(String::as_str), 11.0, 160.0)? + 8.0;
@@ -79,11 +79,7 @@ impl<'a> HeatMap<'a> {
             let share = if high > low { (trial.value - low) / (high - low) } else { 0.0 };
             self.cell(&mut canvas, corner(i), (w, h), trial, share)?;
         }
-        for (i, trial) in self.cells.iter().enumerate().filter_map(|(i, t)| Some((i, (*t)?))) {
-            if trial.is_flat {
-                outline(&mut canvas, corner(i), (w, h));
-            }
-        }
+        self.outline_flat(&mut canvas, &corner, (w, h));
         self.axes(&mut canvas, &frame, &labels, (w, h))?;
         self.key(&mut canvas, &frame, low, high);
         canvas.encode(format)
@@ -117,9 +113,37 @@ impl<'a> HeatMap<'a> {
         Ok(())
     }
 
+    /// Around what is flat, a line of ink on one of paper, so that it shows on every colour.
+    fn outline_flat(&self, canvas: &mut Canvas, corner: &dyn Fn(usize) -> (f64, f64), (w, h): (f64, f64)) {
+        let columns = self.xs.len();
+        let is_flat = |i: Option<usize>| {
+            i.and_then(|i| self.cells.get(i)).is_some_and(|c| c.is_some_and(|t| t.is_flat))
+        };
+        let mut sides: Vec<Vec<(f64, f64)>> = Vec::new();
+        for i in (0..self.cells.len()).filter(|i| is_flat(Some(*i))) {
+            let (x, y) = corner(i);
+            let (left, right) = (i % columns > 0, i % columns + 1 < columns);
+            let neighbours = [
+                (left.then(|| i - 1), [(x, y), (x, y + h)]),
+                (right.then_some(i + 1), [(x + w, y), (x + w, y + h)]),
+                (i.checked_sub(columns), [(x, y + h), (x + w, y + h)]),
+                (Some(i + columns), [(x, y), (x + w, y)]),
+            ];
+            sides.extend(neighbours.into_iter().filter(|(n, _)| !is_flat(*n)).map(|(_, side)| side.to_vec()));
+        }
+        for (ink, width) in [(palette::PAPER, 4.0), (palette::INK, 2.0)] {
+            sides.iter().for_each(|side| canvas.path(side.clone(), ink, width));
+        }
+    }
+
     fn axes(&self, canvas: &mut Canvas, frame: &Frame, labels: &[String], (w, h): (f64, f64)) -> Result<()> {
+        let mut lowest = f64::INFINITY;
         for (text, i) in labels.iter().zip(0_u32..) {
             let y = frame.bottom - (f64::from(i) + 0.5) * h;
+            if lowest - y < 13.0 {
+                continue;
+            }
+            lowest = y;
             let text = fit(text, 11.0, frame.left - MARGIN - 8.0)?;
             canvas.text((frame.left - 8.0, y), text, 11.0, palette::MUTED, Anchor::Right);
         }
@@ -153,19 +177,6 @@ impl<'a> HeatMap<'a> {
             let text = unit.text(low + (high - low) * share, (step / 4.0).max(1e-6));
             canvas.text((x + 20.0, frame.bottom - height * share), text, 11.0, palette::MUTED, Anchor::Left);
         }
-    }
-}
-
-/// A line around a cell, of ink on paper so that it shows on every colour.
-fn outline(canvas: &mut Canvas, (x, y): (f64, f64), (w, h): (f64, f64)) {
-    let corners = |d: f64| {
-        vec![(x + d, y + d), (x + w - d, y + d), (x + w - d, y + h - d), (x + d, y + h - d), (x + d, y + d)]
-    };
-    for pair in corners(2.0).windows(2) {
-        canvas.path(pair.to_vec(), palette::PAPER, 3.0);
-    }
-    for pair in corners(1.5).windows(2) {
-        canvas.path(pair.to_vec(), palette::INK, 1.5);
     }
 }
 

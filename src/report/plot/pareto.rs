@@ -10,6 +10,8 @@ use super::{Look, PictureFormat, palette};
 
 /// With more strategies than this only those on the front are named and have colours.
 const FEW: usize = 10;
+/// With more than this their points are small.
+const MANY: usize = 100;
 
 /// Everything in the picture: the metric of the trials against their cost.
 #[derive(Debug)]
@@ -77,16 +79,18 @@ impl Pareto<'_> {
         }
         canvas.path(steps.clone(), palette::MUTED, 1.5);
         let few = all.trials.len() <= FEW;
-        for i in (0..all.trials.len()).rev() {
+        let radius = if all.trials.len() > MANY { 2.5 } else { 4.0 };
+        let others = (0..all.trials.len()).rev().filter(|i| !front.contains(i));
+        // What is on the front lies above all others.
+        for (i, is_front) in others.map(|i| (i, false)).chain(front.iter().map(|i| (*i, true))) {
             let trial = &all.trials[i];
-            let is_front = front.contains(&i);
             let shape = match trial.is_sound {
                 true if trial.label == all.baseline => Shape::Diamond,
                 true => Shape::Circle,
                 false => Shape::Cross,
             };
             let ink = if few || is_front { palette::look(trial.place).ink } else { palette::MUTED };
-            canvas.mark(point(i), shape, ink, if is_front { 6.0 } else { 4.0 });
+            canvas.mark(point(i), shape, ink, if is_front { 6.0 } else { radius });
         }
         let mut named = front.clone();
         named.extend(all.ranked().into_iter().filter(|i| few && !front.contains(i)));

@@ -182,7 +182,10 @@ impl SweepCurve {
         let narrowest = xs.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
         let log = low > 0.0 && xs.len() > 2 && widest > 4.0 * narrowest && high > 4.0 * low;
         let (low, high) = match log {
-            true => (low / (high / low).powf(0.03), high * (high / low).powf(0.03)),
+            true => {
+                let room = libm::pow(high / low, 0.03);
+                (low / room, high * room)
+            }
             false => (low - (high - low) * 0.03, high + (high - low) * 0.03),
         };
         Scale { low, high, from: frame.left, to: frame.right, log }

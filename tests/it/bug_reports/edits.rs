@@ -125,8 +125,7 @@ fn a_gate_belongs_on_bytes_and_not_on_a_count() {
 
 fn price(input: u64, read: u64, output: u64) -> Price {
     let rates = Rates { input, output, write_short: input, write_long: input, read };
-    let (as_of, source, notes) = Default::default();
-    Price { rates, tier: None, from: None, to: None, as_of, source, notes }
+    Price::flat(rates)
 }
 
 /// anomalyco/opencode#32515: the pruned request has a sixth fewer tokens and costs seven and a half times

@@ -4,3 +4,4 @@
 mod edits;
 mod summaries;
 mod triggers;
+mod vendors;
