@@ -21,6 +21,7 @@ use super::binding::{Behaviour, Place, Records, rejection_text};
 use super::cache::Store;
 use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, ImageToggle, ParametersLevel, Refresh};
 use super::entries::{new_entry, serve};
+use super::limited::limit;
 use super::look::{self, Reading};
 use super::overflow_text::Sizes;
 use super::pairing::{self, invalid, wire_path};
@@ -446,20 +447,6 @@ fn admit(
     }
     path.complete = true;
     Ok(own_cut)
-}
-
-/// What of a reading is still there where a cache holds only so many blocks; the prompt's own are kept.
-fn limit(
-    store: &mut Store,
-    spec: &CacheSpec,
-    path: &Path,
-    unlimited: Reading,
-    prompt_tokens: u64,
-) -> Reading {
-    match spec.limited_blocks() {
-        Some(blocks) => store.limited(blocks).serve(&path.nodes, unlimited, prompt_tokens),
-        None => unlimited,
-    }
 }
 
 fn refusal(request: &Request<'_>, refused: Refused) -> Rejection {

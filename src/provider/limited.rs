@@ -13,9 +13,10 @@
 use std::collections::HashMap;
 
 use super::block_cache::{BlockCache, BlockSpec};
-use super::cache::mix;
+use super::cache::{Store, mix};
+use super::cache_spec::CacheSpec;
 use super::look::Reading;
-use super::path::Node;
+use super::path::{Node, Path};
 
 /// Sets names of blocks apart from chains of content blocks.
 const BLOCK: u64 = 32;
@@ -50,6 +51,20 @@ impl LimitedBlocks {
         let cached = self.cache.serve(&self.blocks) as u64;
         let tokens = self.spec.hit_tokens(prompt_tokens, cached).min(unlimited.tokens);
         Reading { tokens, lost: unlimited.lost || tokens < unlimited.tokens, ..unlimited }
+    }
+}
+
+/// What of a reading is still there where a cache holds only so many blocks; the prompt's own are kept.
+pub(crate) fn limit(
+    store: &mut Store,
+    spec: &CacheSpec,
+    path: &Path,
+    unlimited: Reading,
+    prompt_tokens: u64,
+) -> Reading {
+    match spec.limited_blocks() {
+        Some(blocks) => store.limited(blocks).serve(&path.nodes, unlimited, prompt_tokens),
+        None => unlimited,
     }
 }
 
