@@ -63,7 +63,8 @@ impl View<'_> {
                     let state = view.states[*b as usize];
                     state.has(State::HIDDEN) || state.has(State::WITHHELD)
                 };
-                let left_out: Vec<u32> = self.live_in(self.live_from..self.revealed).filter(is_left_out).collect();
+                let left_out: Vec<u32> =
+                    self.live_in(self.live_from..self.revealed).filter(is_left_out).collect();
                 for block in &left_out {
                     view.states[*block as usize].0 |= State::GONE.0;
                 }

@@ -20,6 +20,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::Ttl;
+use super::block_cache::BlockSpec;
+use super::limited::LimitedBlocks;
 
 /// One cached prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub(crate) struct Store {
     filter: [u64; FILTER_WORDS],
     /// Size of the table at which the dead are looked for in it.
     sweep_len: usize,
+    /// Caches of blocks with a limit; one where there is any.
+    limited: Vec<LimitedBlocks>,
 }
 
 const FILTER_WORDS: usize = 32;
@@ -89,6 +93,21 @@ impl Store {
         self.filter = [0; FILTER_WORDS];
         self.latest_expiry_ms = i64::MIN;
         self.sweep_len = 0;
+    }
+
+    /// Forgets the blocks of caches with a limit, too.
+    pub(crate) fn clear_all(&mut self) {
+        self.clear();
+        self.limited.clear();
+    }
+
+    /// The cache of blocks with this limit.
+    pub(crate) fn limited(&mut self, spec: &BlockSpec) -> &mut LimitedBlocks {
+        let at = self.limited.iter().position(|blocks| blocks.is_of(spec)).unwrap_or_else(|| {
+            self.limited.push(LimitedBlocks::new(*spec));
+            self.limited.len() - 1
+        });
+        &mut self.limited[at]
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -15,6 +15,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::block_cache::{BlockSpec, Eviction};
+
 /// What a cache hit refreshes besides the entry it matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -152,30 +154,6 @@ pub struct PrefixUnits {
     pub interval_tokens: Option<u64>,
 }
 
-/// Token blocks of one size (docs/sources.md G).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockSpec {
-    /// Tokens of a block.
-    pub block_tokens: u32,
-    /// Most blocks it holds; `None`: all.
-    pub capacity_blocks: Option<u32>,
-    /// Which block goes first.
-    pub evicts: Eviction,
-    /// The last token of a prompt is computed anew even if its block is cached.
-    pub recomputes_last_token: bool,
-}
-
-/// Which of the blocks that were used least recently goes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Eviction {
-    /// The tail of a prompt before its head (vLLM, SGLang, TensorRT-LLM).
-    #[default]
-    TailFirst,
-    /// The head before the tail (the simulation that Mooncake was published with).
-    HeadFirst,
-}
-
 /// Multiples of `step_tokens`, less `offset_tokens`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
@@ -272,10 +250,22 @@ impl CacheSpec {
                 Some(AnyPrefix { grid, units: true, ..plain })
             }
             CacheKind::Blocks(cache) => Some(AnyPrefix {
-                grid: Some(Grid { step_tokens: u64::from(cache.block_tokens.max(1)), offset_tokens: 0 }),
+                // An unfilled block can be read to its end, wherever a prompt ends.
+                grid: Some(match cache.keeps_partial_blocks {
+                    true => Grid::NONE,
+                    false => Grid { step_tokens: u64::from(cache.block_tokens.max(1)), offset_tokens: 0 },
+                }),
                 recomputes_last_token: cache.recomputes_last_token,
                 ..plain
             }),
+        }
+    }
+
+    /// Its blocks, if they are not all kept.
+    pub(crate) fn limited_blocks(&self) -> Option<&BlockSpec> {
+        match &self.kind {
+            CacheKind::Blocks(blocks) if blocks.capacity_blocks.is_some() => Some(blocks),
+            _ => None,
         }
     }
 

@@ -70,6 +70,7 @@ pub(crate) struct CacheFields {
     block_tokens: Option<u32>,
     capacity_blocks: Option<u32>,
     evicts: Option<Eviction>,
+    keeps_partial_blocks: Option<bool>,
 }
 
 /// Where a table stands, for errors.
@@ -213,6 +214,10 @@ impl CacheFields {
                 .or(base.and_then(|b| b.capacity_blocks))
                 .filter(|&blocks| blocks > 0),
             evicts: self.evicts.or(base.map(|b| b.evicts)).unwrap_or_default(),
+            keeps_partial_blocks: self
+                .keeps_partial_blocks
+                .or(base.map(|b| b.keeps_partial_blocks))
+                .unwrap_or(false),
             recomputes_last_token: self
                 .recomputes_last_token
                 .or(base.map(|b| b.recomputes_last_token))
@@ -222,7 +227,7 @@ impl CacheFields {
 
     fn refuse_foreign(&self, kind: KindName, origin: &Origin<'_>) -> Result<()> {
         use KindName::{Blocks, Breakpoints, MessageEnds, Prefix, PrefixUnits};
-        let fields: [(&str, bool, &[KindName]); 17] = [
+        let fields: [(&str, bool, &[KindName]); 18] = [
             ("lookback_positions", self.lookback_positions.is_some(), &[Breakpoints]),
             ("max_markers", self.max_markers.is_some(), &[Breakpoints]),
             ("refresh", self.refresh.is_some(), &[Breakpoints]),
@@ -240,6 +245,7 @@ impl CacheFields {
             ("block_tokens", self.block_tokens.is_some(), &[Blocks]),
             ("capacity_blocks", self.capacity_blocks.is_some(), &[Blocks]),
             ("evicts", self.evicts.is_some(), &[Blocks]),
+            ("keeps_partial_blocks", self.keeps_partial_blocks.is_some(), &[Blocks]),
         ];
         match fields.iter().find(|(_, given, kinds)| *given && !kinds.contains(&kind)) {
             None => Ok(()),

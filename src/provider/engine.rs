@@ -21,7 +21,8 @@ use super::binding::{Behaviour, Place, Records, rejection_text};
 use super::cache::Store;
 use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, ImageToggle, ParametersLevel, Refresh};
 use super::entries::{new_entry, serve};
-use super::look;
+use super::limited::limit;
+use super::look::{self, Reading};
 use super::overflow_text::Sizes;
 use super::pairing::{self, invalid, wire_path};
 use super::path::{Path, Refused, Scene};
@@ -143,7 +144,7 @@ impl<'m> Provider<'m> {
         self.producer = 0;
         self.path.clear();
         self.aside.clear();
-        self.store.clear();
+        self.store.clear_all();
         self.records.clear();
         self.attribution = Attribution::default();
         self.served = None;
@@ -206,6 +207,7 @@ impl<'m> Provider<'m> {
             && long_enough
             && let Some(cache) = spec.any_prefix()
         {
+            limit(&mut self.store, spec, &self.aside, Reading::default(), 0);
             self.aside.cover(&cache, spec.short_ttl_ms, at_ms, 0);
         }
         self.aside.spill(&mut self.store, at_ms);
@@ -289,7 +291,8 @@ impl<'m> Provider<'m> {
         self.path.learn();
         let markers = &self.scratch.markers;
         let prompt_tokens = self.path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
-        let reading = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
+        let unlimited = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
+        let reading = limit(&mut self.store, spec, &self.path, unlimited, prompt_tokens);
         let scene = Split { spec, request, path: &self.path, store: &self.store, markers };
         let miss = self.attribution.split(&scene, &reading, prompt_tokens);
         let usage = serve(spec, request, &mut self.path, markers, &reading);
@@ -373,7 +376,8 @@ impl<'m> Provider<'m> {
                 let markers = &self.scratch.markers;
                 let prompt_tokens =
                     path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
-                let reading = look::read(path, spec, &whole, markers, prompt_tokens, self.seed);
+                let unlimited = look::read(path, spec, &whole, markers, prompt_tokens, self.seed);
+                let reading = limit(&mut self.store, spec, path, unlimited, prompt_tokens);
                 let usage = serve(spec, request, path, markers, &reading);
                 let miss =
                     Miss { new_tokens: usage.prompt_tokens() - usage.cache_read_tokens, ..Miss::default() };

@@ -190,11 +190,12 @@ fn run_group(
     }?;
     control.done.fetch_add(prepared.len() as u64, Ordering::Relaxed);
     let recorded = records.into_iter().zip(prompts);
-    let cells = prepared.iter().zip(summaries).zip(recorded).map(|((prepared, summary), (record, prompts))| {
-        let curve = curve_of(&record, prompts);
-        let model = prepared.choice.clone();
-        CellResult { session: prepared.session, policy, model, summary, record, curve }
-    });
+    let cells =
+        prepared.iter().zip(summaries).zip(recorded).map(|((prepared, summary), (record, prompts))| {
+            let curve = curve_of(&record, prompts);
+            let model = prepared.choice.clone();
+            CellResult { session: prepared.session, policy, model, summary, record, curve }
+        });
     Some(cells.collect())
 }
 

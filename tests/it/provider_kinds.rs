@@ -253,6 +253,30 @@ fn blocks_are_whole_and_the_last_token_is_computed_again() {
 }
 
 #[test]
+fn a_cache_of_few_blocks_loses_the_tail_of_what_was_used_least() {
+    let mut models = Models::builtin().unwrap();
+    models.add_toml("[[model]]\nid = \"x\"\nlike = \"vllm\"\ncache.capacity_blocks = 100\n", "test").unwrap();
+    let small = models.get("x").unwrap();
+    let mut cache = SharedCache::default();
+    let (mut one, mut other) =
+        (Provider::new(small, Account::Enforced), Provider::new(small, Account::Enforced));
+    let mut visit = |provider: &mut Provider<'_>, at_ms, block: SentBlock, changed_from| {
+        provider.enter(&mut cache);
+        let done = send(provider, at_ms, &[block], changed_from);
+        provider.leave(&mut cache, at_ms);
+        (done.usage.cache_read_tokens, done.miss.cause)
+    };
+    // 50 whole blocks, and 60 that leave room for 40.
+    let (first, second) = (part(SentKind::Text, 801, 1, 0), part(SentKind::Text, 961, 2, 0));
+    assert_eq!(visit(&mut one, 0, first, 0), (0, Some(Cause::ColdStart)));
+    assert_eq!(visit(&mut one, 1_000, first, 1), (800, None));
+    assert_eq!(visit(&mut other, 2_000, second, 0).0, 0);
+    assert_eq!(visit(&mut one, 3_000, first, 1), (640, Some(Cause::Evicted)));
+    // What was lost is there again, and the other prompt paid for it.
+    assert_eq!(visit(&mut other, 4_000, second, 1), (800, Some(Cause::Evicted)));
+}
+
+#[test]
 fn text_put_in_front_pins_what_is_cached() {
     // 2,432 tokens stay in front of a text that is written anew at every request.
     let front = part(SentKind::System, 2_500, 1, 0);

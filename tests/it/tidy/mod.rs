@@ -164,6 +164,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         "HashMap",
         &[
             "src/provider/cache.rs",
+            "src/provider/limited.rs",
             "src/session/compile/build.rs",
             "src/ingest/claude_code/chain.rs",
             "src/ingest/claude_code/mod.rs",

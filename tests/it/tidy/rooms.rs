@@ -15,7 +15,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // `trace` files are sessions already, and sessions seen twice are told apart by what they hold.
     ("ingest", &["transcript", "session", "usage", "lines", "error"]),
     ("generate", &["session", "tokens", "seed", "stats", "error"]),
-    ("provider", &["tokens", "usage", "cause", "error"]),
+    ("provider", &["tokens", "usage", "cause", "seed", "error"]),
     ("policy", &["session", "provider", "tokens", "error"]),
     ("sim", &["policy", "provider", "session", "tokens", "usage", "cause", "error"]),
     // A row of the table reads its number from a summary.

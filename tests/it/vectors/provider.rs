@@ -12,6 +12,7 @@ use super::{Case, Run, grammar, requests};
 pub const MECHANISMS: &[(&str, Run)] = &[
     ("requests", requests::run),
     ("implicit_cache", requests::implicit_cache),
+    ("block_cache", requests::block_cache),
     ("price", price),
     ("break_even.turns", break_even_turns),
     ("break_even.requests", break_even_requests),

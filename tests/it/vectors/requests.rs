@@ -1,5 +1,5 @@
-//! Mechanisms `requests`, a conversation with the mock provider, and `implicit_cache`, two prompts that share a
-//! prefix.
+//! Mechanisms `requests`, a conversation with the mock provider, and `implicit_cache` and `block_cache`, two prompts
+//! that share a prefix.
 
 use ctxsim::provider::{
     Account, Answer, Marker, ModelSpec, NO_LINK, Params, PrefixMismatch, Provider, RejectionKind, Request,
@@ -40,7 +40,23 @@ pub fn run(case: &Case<'_>) -> Option<Value> {
 pub fn implicit_cache(case: &Case<'_>) -> Option<Value> {
     let model = models().get(case.input["model"].as_str()?).unwrap();
     let tokens = |field: &str| case.input[field].as_u64().unwrap();
-    let (shared, prompt) = (tokens("shared_tokens"), tokens("prompt_tokens"));
+    let cached = read_again(model, tokens("shared_tokens"), tokens("prompt_tokens"));
+    Some(json!({ "cached_tokens": cached }))
+}
+
+/// The same on an engine with blocks of some size.
+pub fn block_cache(case: &Case<'_>) -> Option<Value> {
+    let number = |field: &str| case.input.get(field).and_then(Value::as_u64);
+    let (engine, size) = (case.input["engine"].as_str()?, number("block_size")?);
+    let mut models = models().clone();
+    let lines = format!("[[model]]\nid = \"x\"\nlike = \"{engine}\"\ncache.block_tokens = {size}\n");
+    models.add_toml(&lines, "vector").unwrap();
+    let shared = number("shared_tokens").or_else(|| Some(number("shared_blocks")? * size))?;
+    let hit = read_again(models.get("x").unwrap(), shared, number("prompt_tokens").unwrap_or(shared));
+    Some(json!({ "hit_tokens": hit }))
+}
+
+fn read_again(model: &ModelSpec, shared: u64, prompt: u64) -> u64 {
     let mut provider = Provider::new(model, Account::Enforced);
     let mut cached_tokens = 0;
     for (at_ms, rest) in [(0, "one"), (10_000, "other")] {
@@ -49,10 +65,10 @@ pub fn implicit_cache(case: &Case<'_>) -> Option<Value> {
             blocks.push(json!({ "id": rest, "kind": "text", "tokens": prompt - shared }));
         }
         let request = json!({ "at_ms": at_ms, "blocks": blocks });
-        let outcome = Client::default().send(&mut provider, model, request.as_object()?);
-        cached_tokens = outcome["cache_read"].as_u64()?;
+        let outcome = Client::default().send(&mut provider, model, request.as_object().unwrap());
+        cached_tokens = outcome["cache_read"].as_u64().unwrap();
     }
-    Some(json!({ "cached_tokens": cached_tokens }))
+    cached_tokens
 }
 
 impl Client {
