@@ -47,12 +47,11 @@ pub(super) fn decide<'p>(
     let of_summary = |s: &SummaryMessage| law.map_or(0, |law| view.milli_of_summary(law, s));
     let new_milli = sums.milli_before(fold_to) - view.summary.as_ref().map_or(0, of_summary);
     let last_milli = view.last_summary.as_ref().map_or(0, of_summary);
-    // What would leave: where summaries do not accumulate, the old one too.
-    let leaves_milli = if stays.is_some() { new_milli } else { sums.milli_before(fold_to) };
-    if fold.larger_than_last_summary && !occasion.asks_no_trigger() && leaves_milli <= last_milli {
+    // Where summaries do not accumulate, the old one leaves too.
+    let folded_milli = if stays.is_some() { new_milli } else { sums.milli_before(fold_to) };
+    if fold.larger_than_last_summary && !occasion.asks_no_trigger() && folded_milli <= last_milli {
         return None;
     }
-    let folded_milli = if stays.is_some() { new_milli } else { sums.milli_before(fold_to) };
     let folded_estimate = law.map_or(0, |law| law.total(folded_milli));
     let whole_estimate = law.map_or(0, |law| law.total(sums.milli_before(u32::MAX)));
     if fold.min_fold_percent > 0
@@ -64,16 +63,9 @@ pub(super) fn decide<'p>(
     let must_reach =
         fold.must_reach.map(|level| u64::try_from(level.value(firing.limit, firing.growth)).unwrap_or(0));
     let reads = reads(fold, rule, law, view, fold_to, folded_messages);
-    let prompt_utf16 = match &fold.input {
-        SummaryInput::PrefixFork => 0,
-        SummaryInput::Messages { prompt_utf16 } | SummaryInput::Fork { prompt_utf16 } => *prompt_utf16,
-        SummaryInput::Transcript { law, prompt_utf16, .. } => {
-            prompt_utf16 + summarize::transcript(law, view, &reads).utf16
-        }
-    };
     Some(Plan::Summarize(SummarizePlan {
         fold_to,
-        prompt_utf16,
+        prompt_utf16: prompt_utf16(fold, view, &reads),
         tokens_before,
         folded_messages,
         kept_turns: turns_from(view, rule, fold_to),
@@ -88,6 +80,17 @@ pub(super) fn decide<'p>(
         reads_cut: false,
         spec: fold,
     }))
+}
+
+/// UTF-16 units of the prompt, the system prompt left out.
+fn prompt_utf16(fold: &SummarizeRule, view: &View<'_>, reads: &Reads) -> u64 {
+    match &fold.input {
+        SummaryInput::PrefixFork => 0,
+        SummaryInput::Messages { prompt_utf16 } | SummaryInput::Fork { prompt_utf16 } => *prompt_utf16,
+        SummaryInput::Transcript { law, prompt_utf16, .. } => {
+            prompt_utf16 + summarize::transcript(law, view, reads).utf16
+        }
+    }
 }
 
 /// What the summarizer is given.

@@ -1,6 +1,6 @@
 //! Results that repeat one another: with the same call, or with the same content.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::items::call_of;
 use super::stubs::is_replaced;
@@ -28,12 +28,12 @@ impl Repeated {
     }
 }
 
-/// Results by what they say; only looked up, never gone through.
+/// Results by what they say.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Twins {
     /// Results before this one are known: an index into [`View::results`].
     known: usize,
-    of_key: HashMap<u64, Vec<u32>>,
+    of_key: BTreeMap<u64, Vec<u32>>,
 }
 
 impl Twins {

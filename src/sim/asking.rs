@@ -122,16 +122,11 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 self.note(Change::Replaced { stored: plan.stored, withhold: plan.withhold });
             }
             Plan::DropPairs { results, saved_utf16 } => {
-                let ranges = self.context.pairs_of(&results)?;
-                let (reason, cause) = (DropReason::Unexplained, Cause::PrefixRule);
-                self.context.drop_blocks(&ranges, reason, cause);
-                self.log.pairs_dropped(id, &results, saved_utf16);
-                self.note(Change::Dropped { ranges, reason, cause });
+                self.drop_pairs(id, &results, saved_utf16)?;
             }
             Plan::SummarizePairs { results, spec } => {
                 if !self.summarize_pairs(id, &results, spec)? {
-                    self.policy.failed(rule);
-                    return Ok(Done::Nothing);
+                    return Ok(self.failed(rule));
                 }
             }
             Plan::Strip { blocks } => {
@@ -142,14 +137,10 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             Plan::Summarize(plan) => {
                 self.context.check_fold(&plan)?;
                 match self.compact(rule, id, plan, occasion) {
-                    Compacted::Done => {}
+                    Compacted::Done => self.reclaimed = None,
                     Compacted::Later => return Ok(Done::Nothing),
-                    Compacted::Failed => {
-                        self.policy.failed(rule);
-                        return Ok(Done::Nothing);
-                    }
+                    Compacted::Failed => return Ok(self.failed(rule)),
                 }
-                self.reclaimed = None;
             }
         }
         let stopped = self.policy.applied(rule, occasion, self.context.view());
@@ -157,6 +148,21 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             self.reclaimed = Some((id.to_owned(), stopped.tokens_before, stopped.tokens_after, freed));
         }
         Ok(Done::Freed(freed))
+    }
+
+    /// What the rule decided could not be carried out.
+    fn failed(&mut self, rule: usize) -> Done {
+        self.policy.failed(rule);
+        Done::Nothing
+    }
+
+    fn drop_pairs(&mut self, id: &str, results: &[u32], saved_utf16: u64) -> Result<(), BrokenPlan> {
+        let ranges = self.context.pairs_of(results)?;
+        let (reason, cause) = (DropReason::Unexplained, Cause::PrefixRule);
+        self.context.drop_blocks(&ranges, reason, cause);
+        self.log.pairs_dropped(id, results, saved_utf16);
+        self.note(Change::Dropped { ranges, reason, cause });
+        Ok(())
     }
 
     pub(super) fn note(&mut self, change: Change) {

@@ -13,7 +13,7 @@ pub(super) use action::{
 pub(super) use one_or_many::OneOrMany;
 pub(super) use rule::{
     CadenceToml, FreedForm, If, MeasureOf, MeasureToml, MeasureUnit, RecoveryToml, RuleToml, SavingsForm,
-    ScopeToml, Withhold,
+    ScopeToml, StopToml, Withhold,
 };
 pub(super) use select::{
     CopyForm, CrossingForm, ItemsToml, KeepRecentToml, MessagesToml, SelectToml, StopAtForm, UntilToml,

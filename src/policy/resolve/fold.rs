@@ -102,19 +102,6 @@ impl Bound<'_> {
                 "`keep_last_user` is of `drop`: a summary has `reinject = { last_user = true }`".to_owned()
             );
         }
-        let count = |v: &Option<Value>| v.as_ref().map(|v| self.count(v)).transpose();
-        let latency_steps = count(&toml.latency_steps)?.unwrap_or(0);
-        if latency_steps > 0 && rule.cadence.target_required {
-            return Err(
-                "a summary with `latency_steps` cannot be held to a target: leave `target_required` out"
-                    .to_owned(),
-            );
-        }
-        let (input_last, overlap_turns) =
-            (count(&toml.input_last)?, count(&toml.overlap_turns)?.unwrap_or(0));
-        let split_turn = toml.split_turn.as_ref().map(|s| self.split_turn(s)).transpose()?;
-        let truncate_results =
-            toml.truncate_results.as_ref().map(|t| self.truncate_results(t)).transpose()?;
         let of_pairs = toml.per == SummaryPer::Pair;
         let (keep, keep_first) = if of_pairs { (Keep::Nothing, 0) } else { self.kept(rule)? };
         let mut summarizers = vec![self.summarizer(&toml.model, models)?];
@@ -150,16 +137,6 @@ impl Bound<'_> {
             drop_oldest_leaving: (toml.on_overflow == OnSummaryOverflow::DropOldest)
                 .then_some(toml.min_messages),
             leave_out_percent: toml.leave_out_percent.clone(),
-            input_last,
-            input_starts_at_user: toml.input_starts_at_user,
-            empty_utf16: toml.empty_chars,
-            overlap_turns,
-            writes_cache: toml.cache_writes.unwrap_or(true),
-            split_turn,
-            truncate_results,
-            latency_steps,
-            place_when: self.place_when(rule, toml)?,
-            discard_if_stale: toml.discard_if_stale,
             archive: toml
                 .archive
                 .as_ref()
@@ -172,6 +149,36 @@ impl Bound<'_> {
             },
             keep_first,
             withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
+            ..self.read_and_placed(rule, toml, keep)?
+        })
+    }
+
+    /// How much a summarizer reads, and when what it writes is put in place.
+    fn read_and_placed(&self, rule: &RuleToml, toml: &SummarizeToml, keep: Keep) -> Resolved<SummarizeRule> {
+        let count = |v: &Option<Value>| v.as_ref().map(|v| self.count(v)).transpose();
+        let latency_steps = count(&toml.latency_steps)?.unwrap_or(0);
+        if latency_steps > 0 && rule.cadence.target_required {
+            return Err(
+                "a summary with `latency_steps` cannot be held to a target: leave `target_required` out"
+                    .to_owned(),
+            );
+        }
+        let (input_last, overlap_turns) =
+            (count(&toml.input_last)?, count(&toml.overlap_turns)?.unwrap_or(0));
+        let split_turn = toml.split_turn.as_ref().map(|s| self.split_turn(s)).transpose()?;
+        let truncate_results =
+            toml.truncate_results.as_ref().map(|t| self.truncate_results(t)).transpose()?;
+        Ok(SummarizeRule {
+            input_last,
+            input_starts_at_user: toml.input_starts_at_user,
+            empty_utf16: toml.empty_chars,
+            overlap_turns,
+            writes_cache: toml.cache_writes.unwrap_or(true),
+            split_turn,
+            truncate_results,
+            latency_steps,
+            place_when: self.place_when(rule, toml)?,
+            discard_if_stale: toml.discard_if_stale,
             ..bare(keep)
         })
     }

@@ -6,7 +6,7 @@ use super::{Bound, Resolved, estimate_law, matches_glob};
 use crate::policy::estimate::EstimateLaw;
 use crate::policy::file::{
     CadenceToml, MeasureOf, MeasureToml, MeasureUnit, MessagesForm, RuleToml, ScopeToml, SelectToml,
-    SummaryPer,
+    StopToml, SummaryPer,
 };
 use crate::policy::sent::MeasuredState;
 use crate::policy::strategy::{
@@ -76,17 +76,7 @@ impl Bound<'_> {
             self.trigger = self.trigger.or(Some(-1));
         }
         let scope = self.rule_scope(&rule.scope)?;
-        let stop_if_under = match &rule.stop_if_under {
-            None => None,
-            Some(stop) => Some(StopRule {
-                plain: match stop.unit {
-                    MeasureUnit::PlainEstimate => true,
-                    MeasureUnit::Estimate => false,
-                    other => return Err(format!("`stop_if_under` measures no {other:?}")),
-                },
-                under: self.count(&stop.under)?,
-            }),
-        };
+        let stop_if_under = rule.stop_if_under.as_ref().map(|stop| self.stop_rule(stop)).transpose()?;
         let action = self.action(rule, models)?;
         let cadence = self.cadence(&rule.cadence)?;
         let stop_if_saved = rule.stop_if_saved.as_ref().map(|s| s.millionths(self)).transpose()?;
@@ -104,6 +94,15 @@ impl Bound<'_> {
             cadence,
             action,
         }))
+    }
+
+    fn stop_rule(&self, stop: &StopToml) -> Resolved<StopRule> {
+        let plain = match stop.unit {
+            MeasureUnit::PlainEstimate => true,
+            MeasureUnit::Estimate => false,
+            other => return Err(format!("`stop_if_under` measures no {other:?}")),
+        };
+        Ok(StopRule { plain, under: self.count(&stop.under)? })
     }
 
     /// The window of a rule that came with another file's beliefs, or that names its own.

@@ -339,7 +339,10 @@ fn steps_of_twenty_break_a_twentieth_of_the_requests() {
 
 /// The same file read at turns 3 and 9 of twelve: equal calls with equal results.
 fn read_twice() -> Session {
-    let mut session = results_of_ten_thousand(12);
+    // Without thinking all of it is within the 20 blocks that a marker looks back.
+    let (requests, result_utf16, result_tokens) = (12, 10_000, 2_500);
+    let growth = ConstantGrowth { requests, result_utf16, result_tokens, thinking_tokens: 0, ..base() };
+    let mut session = growth.session();
     let blocks = &mut session.blocks;
     for kind in [BlockKind::ToolUse, BlockKind::ToolResult] {
         let of_kind: Vec<usize> = (0..blocks.len()).filter(|i| blocks.kind[*i] == kind).collect();
