@@ -261,25 +261,25 @@ impl Tail {
         if raw >= starts.len() {
             return Some(end);
         }
-        match self.toward {
-            Toward::Newer => {
-                self.snapped(view, starts[raw..].iter()).or((!self.needs_a_place).then_some(end))
+        // Where nobody speaks, no place is looked for among all that is said: the user's messages are listed.
+        let users = &view.user_messages;
+        let is_start = |start: &&u32| {
+            view.work.add(1);
+            starts.binary_search(*start).is_ok()
+        };
+        let place = match (self.toward, self.snap) {
+            (Toward::Newer, Snap::User) => users[users.partition_point(|b| *b < starts[raw])..]
+                .iter()
+                .find(is_start)
+                .filter(|b| **b < end),
+            (Toward::Older, Snap::User) => {
+                users[..users.partition_point(|b| *b <= starts[raw])].iter().rev().find(is_start)
             }
-            Toward::Older => self.snapped(view, starts[..(raw + 1).min(starts.len())].iter().rev()),
-        }
-    }
-
-    fn snapped<'s>(&self, view: &View<'_>, mut starts: impl Iterator<Item = &'s u32>) -> Option<u32> {
-        let kinds = &view.session.blocks.kind;
-        starts
-            .find(|start| match kinds[**start as usize] {
-                BlockKind::UserText | BlockKind::Image => true,
-                BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => {
-                    self.snap != Snap::User
-                }
-                BlockKind::ToolResult => false,
-            })
-            .copied()
+            (Toward::Newer, _) => starts[raw..].iter().find(|start| may_begin(view, **start)),
+            (Toward::Older, _) => starts[..=raw].iter().rev().find(|start| may_begin(view, **start)),
+        };
+        let needs_none = self.toward == Toward::Newer && !self.needs_a_place;
+        place.copied().or(needs_none.then_some(end))
     }
 }
 
@@ -349,6 +349,12 @@ impl Front {
         };
         self.snap.moved(view, starts, raw.min(starts.len()), end)
     }
+}
+
+/// Whether a tail that need not begin at a user message may begin here.
+fn may_begin(view: &View<'_>, start: u32) -> bool {
+    view.work.add(1);
+    view.session.blocks.kind[start as usize] != BlockKind::ToolResult
 }
 
 /// A share, in millionths, of so many messages, rounded down.
