@@ -315,31 +315,41 @@ impl Tail {
         Some(raw)
     }
 
+    /// Whether a tail may begin at this message.
+    fn may_begin(&self, view: &View<'_>, start: u32) -> bool {
+        view.work.add(1);
+        match view.session.blocks.kind[start as usize] {
+            BlockKind::UserText | BlockKind::Image => true,
+            BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => self.snap != Snap::User,
+            BlockKind::ToolResult => view.is_text_for_pair(start),
+        }
+    }
+
     /// A message start, moved to a place where a tail may begin.
     fn moved(&self, view: &View<'_>, starts: &[u32], raw: usize, end: u32) -> Option<u32> {
         // A tail of nothing has no beginning to move.
         if raw >= starts.len() {
             return Some(end);
         }
-        match self.toward {
-            Toward::Newer => {
-                self.snapped(view, starts[raw..].iter()).or((!self.needs_a_place).then_some(end))
+        // Where nobody speaks, no place is looked for among all that is said: the user's messages are listed.
+        let users = &view.user_messages;
+        let is_start = |start: &&u32| {
+            view.work.add(1);
+            starts.binary_search(*start).is_ok()
+        };
+        let place = match (self.toward, self.snap) {
+            (Toward::Newer, Snap::User) if !view.has_texts_for_pairs => users[users.partition_point(|b| *b < starts[raw])..]
+                .iter()
+                .find(is_start)
+                .filter(|b| **b < end),
+            (Toward::Older, Snap::User) if !view.has_texts_for_pairs => {
+                users[..users.partition_point(|b| *b <= starts[raw])].iter().rev().find(is_start)
             }
-            Toward::Older => self.snapped(view, starts[..(raw + 1).min(starts.len())].iter().rev()),
-        }
-    }
-
-    fn snapped<'s>(&self, view: &View<'_>, mut starts: impl Iterator<Item = &'s u32>) -> Option<u32> {
-        let kinds = &view.session.blocks.kind;
-        starts
-            .find(|start| match kinds[**start as usize] {
-                BlockKind::UserText | BlockKind::Image => true,
-                BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => {
-                    self.snap != Snap::User
-                }
-                BlockKind::ToolResult => view.is_text_for_pair(**start),
-            })
-            .copied()
+            (Toward::Newer, _) => starts[raw..].iter().find(|start| self.may_begin(view, **start)),
+            (Toward::Older, _) => starts[..=raw].iter().rev().find(|start| self.may_begin(view, **start)),
+        };
+        let needs_none = self.toward == Toward::Newer && !self.needs_a_place;
+        place.copied().or(needs_none.then_some(end))
     }
 }
 

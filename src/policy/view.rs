@@ -128,6 +128,8 @@ pub struct View<'s> {
     pub last_summary: Option<SummaryMessage>,
     /// Which blocks are in the history.
     pub live: Live,
+    /// A text stands for some result and its call.
+    pub has_texts_for_pairs: bool,
     /// Stubs that stand in requests, by ascending block.
     pub stubs: Vec<Stub>,
     /// Tool results in the history, ascending.

@@ -95,6 +95,7 @@ impl<'s> Context<'s> {
             live_from: 0,
             summary: None,
             last_summary: None,
+            has_texts_for_pairs: false,
             live,
             results: emptied(results),
             user_messages: emptied(user_messages),

@@ -104,6 +104,7 @@ impl Context<'_> {
         }
         calls.retain(|range| !results.contains(&range.start));
         self.replace(stored, None);
+        self.view.has_texts_for_pairs = true;
         self.drop_blocks(&calls, DropReason::Unexplained, Cause::PrefixRule);
         Ok(())
     }
