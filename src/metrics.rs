@@ -310,6 +310,9 @@ metrics! {
     "cost_cache_write_usd", "usd", Lower, One(|s| usd(s.cost.cache_write)), "paid for cache writes";
     "cost_output_usd", "usd", Lower, One(|s| usd(s.cost.output)), "paid for output";
     "cost_summarizer_usd", "usd", Lower, One(|s| usd(s.cost.summarizer)), "input and output of summarizer calls";
+    "cost_keep_alive_usd", "usd", Lower, One(|s| usd(s.cost.keep_alive)), "input and output of pings that keep the cache alive";
+    "keep_alive_pings", "pings", Neither, One(|s| count(s.keep_alive.pings)), "pings that keep the cache alive";
+    "keep_alive_saved_usd", "usd", Higher, One(|s| usd(s.keep_alive.saved_pusd)), "what requests would have cost more without these pings";
     "hit_rate", "rate", Higher, Ratio(hit_parts), "cache_read / prompt, weighted by tokens";
     "request_hit_rate", "rate", Higher, Ratio(request_hit_parts), "mean over requests of cache_read / prompt";
     "prompt_tokens", "tokens", Lower, One(|s| count(s.usage.prompt_tokens())), "uncached + cache_read + cache_write";
@@ -337,6 +340,7 @@ metrics! {
     "dropped_thinking_blocks", "blocks", Lower, One(|s| count(s.dropped_thinking_blocks)), "thinking blocks dropped by the provider";
     "allowed_mismatches", "blocks", Lower, One(|s| count(s.allowed_mismatches)), "mismatching thinking blocks that were let through";
     "overflows", "requests", Lower, One(|s| count(s.overflows)), "requests refused for length";
+    "truncated_requests", "requests", Lower, One(|s| count(s.truncated_requests)), "requests that the provider shortened, since they did not fit";
     "recoveries", "requests", Neither, One(|s| count(s.recoveries)), "refused requests that were made to fit";
     "violations", "plans", Lower, One(|s| count(s.violations)), "broken plans, and rejections of a retry";
 }

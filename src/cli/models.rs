@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ctxsim::metrics;
 use ctxsim::provider::ModelSpec;
+use ctxsim::provider::cache_spec::{CacheKind, CacheSpec};
 use ctxsim::provider::price::{Date, Hours, Price, Rates, Tier};
 use ctxsim::report::grid::Grid;
 use ctxsim::report::json;
@@ -177,10 +178,8 @@ fn facts(model: &ModelSpec, prices: &[&Price]) -> Vec<(&'static str, String)> {
         facts.extend([
             ("cached from", tokens(cache.minimum_tokens)),
             ("cache life", ttls(cache.short_ttl_ms, cache.long_ttl_ms)),
-            ("look-back", format!("{} positions, the breakpoint included", cache.lookback_positions)),
-            ("breakpoints", format!("at most {}", cache.max_markers)),
-            ("a hit refreshes", word(cache.refresh)),
         ]);
+        facts.extend(cache_facts(&cache.kind));
     }
     let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     facts.extend([
@@ -192,6 +191,38 @@ fn facts(model: &ModelSpec, prices: &[&Price]) -> Vec<(&'static str, String)> {
     ]);
     facts.retain(|(_, value)| !value.is_empty());
     facts
+}
+
+/// What a cache of this kind is like.
+fn cache_facts(kind: &CacheKind) -> Vec<(&'static str, String)> {
+    let tokens = |n: u64| format!("{} tokens", metrics::group_digits(u128::from(n)));
+    match kind {
+        CacheKind::Breakpoints(c) => vec![
+            ("look-back", format!("{} positions, the breakpoint included", c.lookback_positions)),
+            ("breakpoints", format!("at most {}", c.max_markers)),
+            ("a hit refreshes", word(c.refresh)),
+        ],
+        CacheKind::MessageEnds(c) => vec![
+            ("can be read", "where messages end, and at explicit breakpoints".to_owned()),
+            ("look-back", format!("{} earlier ends of messages", c.lookback_endings)),
+            ("breakpoints", format!("at most {} written, the implicit one included", c.max_writes)),
+        ],
+        CacheKind::Prefix(c) => vec![
+            ("can be read", "any prefix served before".to_owned()),
+            ("in steps of", tokens(c.grid.step_tokens)),
+            ("answers are cached", if c.covers_answers { "yes" } else { "no" }.to_owned()),
+            ("reuse", if c.retention.is_some() { "by chance" } else { "always" }.to_owned()),
+        ],
+        CacheKind::PrefixUnits(c) => vec![
+            ("can be read", "ends of prompts and answers, and prefixes that requests shared".to_owned()),
+            ("in steps of", c.interval_tokens.map(tokens).unwrap_or_default()),
+        ],
+        CacheKind::Blocks(c) => vec![
+            ("can be read", "whole blocks".to_owned()),
+            ("in steps of", tokens(u64::from(c.block_tokens))),
+            ("holds", c.capacity_blocks.map_or("everything".to_owned(), |n| format!("{n} blocks"))),
+        ],
+    }
 }
 
 fn price_facts(price: &Price) -> Vec<(&'static str, String)> {
@@ -283,12 +314,36 @@ fn model_json(model: &ModelSpec, price: Option<&Price>, prices: &[&Price]) -> se
         "price_as_of": price.map(|p| &p.as_of),
         "prices": prices.iter().map(|p| price_json(p)).collect::<Vec<_>>(),
         "price_factors": model.price_factors,
-        "cache": model.cache.as_ref().map(|c| json!({
-            "minimum_tokens": c.minimum_tokens, "lookback_positions": c.lookback_positions,
-            "max_markers": c.max_markers, "short_ttl_ms": c.short_ttl_ms, "long_ttl_ms": c.long_ttl_ms,
-        })),
+        "cache": model.cache.as_ref().map(cache_json),
         "thinking": word(model.thinking), "binding": word(model.binding),
         "adaptive_thinking": model.adaptive_thinking, "server_editing": model.server_editing,
         "server_compaction": model.server_compaction, "sources": model.sources,
     })
+}
+
+fn cache_json(cache: &CacheSpec) -> serde_json::Value {
+    let mut json = json!({
+        "kind": cache.kind.name(), "minimum_tokens": cache.minimum_tokens,
+        "short_ttl_ms": cache.short_ttl_ms, "long_ttl_ms": cache.long_ttl_ms,
+    });
+    let own = match &cache.kind {
+        CacheKind::Breakpoints(c) => {
+            json!({"lookback_positions": c.lookback_positions, "max_markers": c.max_markers})
+        }
+        CacheKind::MessageEnds(c) => {
+            json!({"lookback_endings": c.lookback_endings, "max_writes": c.max_writes})
+        }
+        CacheKind::Prefix(c) => json!({
+            "grid_tokens": c.grid.step_tokens, "grid_offset_tokens": c.grid.offset_tokens,
+            "covers_answers": c.covers_answers, "by_chance": c.retention.is_some(),
+        }),
+        CacheKind::PrefixUnits(c) => json!({"interval_tokens": c.interval_tokens}),
+        CacheKind::Blocks(c) => {
+            json!({"block_tokens": c.block_tokens, "capacity_blocks": c.capacity_blocks})
+        }
+    };
+    if let (Some(json), serde_json::Value::Object(own)) = (json.as_object_mut(), own) {
+        json.extend(own);
+    }
+    json
 }

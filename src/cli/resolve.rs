@@ -55,6 +55,7 @@ impl Replay {
             options: RunOptions {
                 account: account(args.account),
                 on_binding_error: args.on_binding_error.map(binding_error),
+                seed: args.seed,
                 model_changes: model_ids.is_empty().then(|| Arc::new(models.priced(price_date, &service))),
                 ..RunOptions::default()
             },

@@ -8,12 +8,14 @@
 pub mod action;
 mod cadence;
 pub mod check;
+mod common;
 pub mod estimate;
 mod file;
 pub mod fold;
 pub mod fold_plan;
 pub mod interpreter;
 mod items;
+pub mod keep_alive;
 pub mod laws;
 mod list_value;
 mod measures;
@@ -34,6 +36,7 @@ pub mod value;
 pub mod view;
 pub mod words;
 
+pub use common::{BELIEVED_WINDOW, SUMMARY_TOKENS, WARM_PREFIX, common_params};
 pub use params::{Param, ParamValue, Scale, find as find_param};
 pub use preset::{Preset, load_preset, parse_preset, preset_names};
 pub use resolve::PolicyConfig;
@@ -82,51 +85,4 @@ pub trait Policy<'p> {
     fn at_request(&mut self, rule: usize, view: &View<'_>, manual: bool) -> Option<Plan<'p>> {
         self.at_hook(rule, &Occasion::at(if manual { Hook::Manual } else { Hook::Request }), view)
     }
-}
-
-/// Common parameter: fixed size of summaries in tokens, instead of the law of docs/decisions.md 15.
-pub const SUMMARY_TOKENS: &str = "summary_tokens";
-/// Common parameter: the floor of the hidden prefix is cached before the session begins.
-pub const WARM_PREFIX: &str = "warm_prefix";
-
-/// Common parameter: the window the client believes in, instead of what its preset says.
-pub const BELIEVED_WINDOW: &str = "believed_window_tokens";
-
-/// Parameters of the simulation itself, accepted by every policy besides its own.
-pub fn common_params() -> Vec<Param> {
-    let row = |name: &str, default: ParamValue, unit: &str, range, doc: &str| Param {
-        name: name.to_owned(),
-        default,
-        default_if: None,
-        unit: unit.to_owned(),
-        range,
-        choices: Vec::new(),
-        scale: Scale::Linear,
-        doc: doc.to_owned(),
-        invalid_is_default: false,
-        means: Vec::new(),
-    };
-    vec![
-        row(
-            SUMMARY_TOKENS,
-            ParamValue::Int(0),
-            "tokens",
-            Some((0, 1_000_000)),
-            "size of every summary; 0: 12 % of the summarizer's prompt, at most its output limit",
-        ),
-        row(
-            BELIEVED_WINDOW,
-            ParamValue::Int(0),
-            "tokens",
-            Some((0, 1_000_000_000)),
-            "window the client believes in; 0: what its preset says of the model",
-        ),
-        row(
-            WARM_PREFIX,
-            ParamValue::Bool(false),
-            "",
-            None,
-            "system prompt and tools are cached before the session begins",
-        ),
-    ]
 }

@@ -11,6 +11,7 @@ pub use super::action::{
 };
 use super::estimate::EstimateLaw;
 pub use super::fold::{Keep, Snap, SummarizeRule, SummaryInput, Tail, Toward};
+use super::keep_alive::KeepAlive;
 use super::recovery::Recovery;
 use crate::provider::{PrefixMismatch, Ttl};
 
@@ -54,6 +55,10 @@ pub struct Strategy {
     pub summary_tokens: Option<u64>,
     /// The prefix floor is already cached when the session begins.
     pub warm_prefix: bool,
+    /// Pings between requests.
+    pub keep_alive: Option<KeepAlive>,
+    /// `truncation: "auto"` is sent with each request.
+    pub truncates: bool,
     /// UTF-16 units of the model's id, for clients that store it in each message.
     pub model_id_utf16: u64,
     /// What the user should know about how the strategy was resolved.

@@ -3,21 +3,34 @@
 //! docs/decisions.md 27, with one addition: the tokens behind the last block (`tail_tokens`) are sent anew
 //! with every request and count as new content, so a healthy request has no cause. Exactly:
 //! `new = min(prompt − read, max(0, body − previous body) + tail)`, where the body is the prompt without
-//! its tail; of a conversation's first request nothing is new content and everything is a cold start.
+//! its tail; of a conversation's first request nothing is new content and everything is a cold start. Where a
+//! cache holds whole units of a grid only, the end of a prompt that fills none was never in it and is new content
+//! of the request after it: the previous body is rounded down to the grid.
 //!
 //! # Divergence from the real API
 //!
 //! * The API's diagnostics name a broken prefix only by part (model, system, tools, messages); the cause
 //!   here is the first that applies in the order of [`Cause`], judged at the deepest entry the previous
 //!   request had read or written.
+//! * What chance took from a cache that promises nothing is `evicted`.
 //! * While nothing at all has been cached, a request with a breakpoint that was too short is
 //!   `below_minimum`, one without any is still a `cold_start`.
 
 use super::cache::Store;
-use super::model::CacheSpec;
+use super::cache_spec::{CacheKind, CacheSpec};
+use super::look::{Reading, message_end_in_view};
 use super::path::Path;
 use super::{Marker, Miss, Request, SentKind};
 use crate::cause::Cause;
+
+/// The state of the provider when a request has been looked up and nothing was written for it yet.
+pub(crate) struct Split<'a> {
+    pub(crate) spec: &'a CacheSpec,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) path: &'a Path,
+    pub(crate) store: &'a Store,
+    pub(crate) markers: &'a [Marker],
+}
 
 /// What the previous request left to be read.
 #[derive(Debug, Clone, Copy)]
@@ -70,42 +83,25 @@ impl Attribution {
     }
 
     /// Splits what a request did not read, before anything is written for it.
-    #[expect(clippy::too_many_arguments, reason = "the state of the provider at this instant, read only")]
-    pub(crate) fn split(
-        &self,
-        spec: &CacheSpec,
-        request: &Request<'_>,
-        path: &Path,
-        store: &Store,
-        markers: &[Marker],
-        read_tokens: u64,
-        prompt_tokens: u64,
-    ) -> Miss {
-        let unread = prompt_tokens - read_tokens;
+    pub(crate) fn split(&self, scene: &Split<'_>, reading: &Reading, prompt_tokens: u64) -> Miss {
+        let unread = prompt_tokens - reading.tokens;
         let Some(previous_body_tokens) = self.previous_body_tokens else {
             let cause = (unread > 0).then_some(Cause::ColdStart);
             return Miss { new_tokens: 0, missed_tokens: unread, cause };
         };
-        let tail_tokens = u64::from(request.tail_tokens);
+        let tail_tokens = u64::from(scene.request.tail_tokens);
         let grown = (prompt_tokens - tail_tokens).saturating_sub(previous_body_tokens);
         let new_tokens = unread.min(grown + tail_tokens);
         let missed_tokens = unread - new_tokens;
         if missed_tokens == 0 {
             return Miss { new_tokens, missed_tokens, cause: None };
         }
-        let cause = self.cause(spec, request.at_ms, path, store, markers, read_tokens);
-        Miss { new_tokens, missed_tokens, cause: Some(cause) }
+        Miss { new_tokens, missed_tokens, cause: Some(self.cause(scene, reading)) }
     }
 
-    fn cause(
-        &self,
-        spec: &CacheSpec,
-        at_ms: i64,
-        path: &Path,
-        store: &Store,
-        markers: &[Marker],
-        read_tokens: u64,
-    ) -> Cause {
+    fn cause(&self, scene: &Split<'_>, reading: &Reading) -> Cause {
+        let Split { spec, request, path, store, markers } = scene;
+        let at_ms = request.at_ms;
         let Some(expected) = self.expected else {
             return if self.below_minimum { Cause::BelowMinimum } else { Cause::ColdStart };
         };
@@ -113,25 +109,22 @@ impl Attribution {
         let moved = || path.cached.iter().map(|c| c.index as usize).rfind(at_chain);
         let on_path = Some(expected.index as usize).filter(at_chain).or_else(moved);
         let entry = match on_path {
-            Some(index) => path.cached_at(index as u32).map(|at| path.cached[at].entry),
+            Some(index) => path.held_at(index as u32),
             None => store.get(expected.chain).copied(),
         };
         let Some(entry) = entry.filter(|e| e.is_live(at_ms)) else { return Cause::TtlExpired };
         let Some(index) = on_path else {
             return self.cut.map_or(Cause::PrefixUnknown, |(_, cause)| cause);
         };
-        if read_tokens >= expected.tokens {
+        if reading.tokens >= expected.tokens {
             return Cause::Unknown;
         }
-        let position = path.nodes[index].position;
-        let in_view = |m: &Marker| {
-            let at = path.nodes[m.after as usize].position;
-            m.after as usize >= index && position + spec.lookback_positions > at
-        };
-        if !markers.iter().any(in_view) {
+        if !is_in_view(spec, request, path, markers, index) {
             Cause::Lookback
         } else if at_ms < entry.readable_from_ms {
             Cause::NotYetReadable
+        } else if reading.lost {
+            Cause::Evicted
         } else {
             Cause::Unknown
         }
@@ -139,14 +132,39 @@ impl Attribution {
 
     /// A request was served.
     pub(crate) fn served(&mut self, spec: &CacheSpec, path: &Path, markers: &[Marker], body_tokens: u64) {
-        self.previous_body_tokens = Some(body_tokens);
+        let held_tokens = spec.held_tokens(body_tokens);
+        let is_whole = held_tokens < spec.minimum_tokens;
+        self.previous_body_tokens = Some(if is_whole { body_tokens } else { held_tokens });
         self.cut = None;
-        if let Some(last) = markers.last() {
-            let node = &path.nodes[last.after as usize];
-            self.below_minimum = node.tokens < spec.minimum_tokens;
+        let last = match spec.any_prefix() {
+            Some(_) => path.nodes.len().checked_sub(1),
+            None => markers.last().map(|m| m.after as usize),
+        };
+        if let Some(last) = last {
+            let node = &path.nodes[last];
+            let tokens = spec.held_tokens(node.tokens);
+            self.below_minimum = tokens < spec.minimum_tokens;
             if !self.below_minimum {
-                self.expected = Some(Expected { index: last.after, chain: node.chain, tokens: node.tokens });
+                self.expected = Some(Expected { index: last as u32, chain: node.chain, tokens });
             }
         }
+    }
+}
+
+/// Whether the request looks where the entry at block `index` is.
+fn is_in_view(
+    spec: &CacheSpec,
+    request: &Request<'_>,
+    path: &Path,
+    markers: &[Marker],
+    index: usize,
+) -> bool {
+    match &spec.kind {
+        CacheKind::Breakpoints(cache) => markers.iter().any(|m| {
+            let at = path.nodes[m.after as usize].position;
+            m.after as usize >= index && path.nodes[index].position + cache.lookback_positions > at
+        }),
+        CacheKind::MessageEnds(cache) => message_end_in_view(cache, request, index as u32),
+        CacheKind::Prefix(_) | CacheKind::PrefixUnits(_) | CacheKind::Blocks(_) => true,
     }
 }

@@ -18,7 +18,7 @@
 //! * A signature is known to be altered only by the hash of its block; redacted thinking is thinking.
 
 use super::cache::mix;
-use super::model::{Binding, ModelSpec};
+use super::model::{Binding, ModelSpec, Parts};
 use super::{Account, ChangedPart, NO_LINK, Params, PrefixMismatch, SentBlock, SentKind};
 
 /// Chain of the messages before the first one.
@@ -46,6 +46,7 @@ impl Behaviour {
     pub(crate) fn of(model: &ModelSpec, account: Account, params: &Params) -> Behaviour {
         match (model.binding, params.prefix_mismatch) {
             (Binding::None, _) => Behaviour::Skip,
+            (Binding::Removes, _) => Behaviour::Drop,
             (_, Some(PrefixMismatch::Error)) => Behaviour::Reject,
             (_, Some(PrefixMismatch::DropBlock)) => Behaviour::Drop,
             (Binding::Always, None) => Behaviour::Reject,
@@ -122,16 +123,16 @@ impl Bound {
     }
 
     /// What differs between where it was made and `here`; `None` if it is valid. `changed_message` is the
-    /// first message this request changed.
-    pub(crate) fn check(&mut self, here: &Place, changed_message: u32) -> Option<ChangedPart> {
-        let changed = if self.place.prefix.system != here.prefix.system {
+    /// first message this request changed, `parts` what the vendor compares.
+    pub(crate) fn check(&mut self, here: &Place, changed_message: u32, parts: Parts) -> Option<ChangedPart> {
+        let changed = if parts.system && self.place.prefix.system != here.prefix.system {
             Some(ChangedPart::System)
-        } else if self.place.prefix.tools != here.prefix.tools {
+        } else if parts.tools && self.place.prefix.tools != here.prefix.tools {
             Some(ChangedPart::Tools)
         } else if self.place.messages != here.messages {
             self.changed_message = self.changed_message.min(changed_message);
             return Some(ChangedPart::Messages);
-        } else if here.predecessor != NO_LINK && here.predecessor != self.place.predecessor {
+        } else if parts.order && here.predecessor != NO_LINK && here.predecessor != self.place.predecessor {
             Some(ChangedPart::Thinking)
         } else {
             None
@@ -269,14 +270,21 @@ mod tests {
     #[test]
     fn the_first_part_that_changed_is_named() {
         let mut bound = Bound::new(place(1, 2, 3, 7), 0);
-        assert_eq!(bound.check(&place(1, 2, 3, 7), 0), None);
-        assert_eq!(bound.check(&place(1, 2, 3, NO_LINK), 0), None, "nothing accepted precedes it");
-        assert_eq!(bound.check(&place(9, 9, 9, 9), 0), Some(ChangedPart::System));
-        assert_eq!(bound.check(&place(9, 2, 9, 9), 0), Some(ChangedPart::Tools));
-        assert_eq!(bound.check(&place(1, 2, 9, 9), 5), Some(ChangedPart::Messages));
-        assert_eq!(bound.check(&place(1, 2, 9, 9), 8), Some(ChangedPart::Messages));
+        assert_eq!(bound.check(&place(1, 2, 3, 7), 0, Parts::ALL), None);
+        assert_eq!(
+            bound.check(&place(1, 2, 3, NO_LINK), 0, Parts::ALL),
+            None,
+            "nothing accepted precedes it"
+        );
+        assert_eq!(bound.check(&place(9, 9, 9, 9), 0, Parts::ALL), Some(ChangedPart::System));
+        assert_eq!(bound.check(&place(9, 2, 9, 9), 0, Parts::ALL), Some(ChangedPart::Tools));
+        assert_eq!(bound.check(&place(1, 2, 9, 9), 5, Parts::ALL), Some(ChangedPart::Messages));
+        assert_eq!(bound.check(&place(1, 2, 9, 9), 8, Parts::ALL), Some(ChangedPart::Messages));
         assert!(bound.explain(ChangedPart::Messages).contains("messages.5."));
-        assert_eq!(bound.check(&place(1, 2, 3, 6), 0), Some(ChangedPart::Thinking));
+        assert_eq!(bound.check(&place(1, 2, 3, 6), 0, Parts::ALL), Some(ChangedPart::Thinking));
+        let messages = Parts { system: false, tools: false, order: false };
+        assert_eq!(bound.check(&place(9, 9, 3, 6), 0, messages), None, "nothing else is compared");
+        assert_eq!(bound.check(&place(1, 2, 9, 7), 0, messages), Some(ChangedPart::Messages));
     }
 
     #[test]

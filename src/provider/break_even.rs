@@ -47,6 +47,45 @@ pub fn of_caching(price: &Price, ttl: Ttl) -> Option<u64> {
     Some(write.saturating_sub(rates.read) / gain + 1)
 }
 
+/// Share of requests, in millionths, that must come after the short life is over and before the long one is for the
+/// long life to pay, in a conversation whose requests write `new_tokens` each behind a prefix of `prefix_tokens`:
+/// the dearer writes against a prefix written anew. `None` if the prefix costs no more to write than to read.
+///
+/// Where everything is rewritten each time both are the same.
+pub fn of_long_life(price: &Price, new_tokens: u64, prefix_tokens: u64) -> Option<u64> {
+    let rates = &price.rates;
+    let extra = u128::from(rates.write_long.saturating_sub(rates.write_short)) * u128::from(new_tokens);
+    let saved = u128::from(rates.write_short.saturating_sub(rates.read)) * u128::from(prefix_tokens);
+    u64::try_from((extra * 1_000_000).checked_div(saved)?).ok()
+}
+
+/// A request as it matters for the life of what it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    /// Since the start of the request before; `None` for the first.
+    pub gap_ms: Option<i64>,
+    /// Tokens that the request before left in the cache.
+    pub prefix_tokens: u64,
+    /// Tokens it adds.
+    pub new_tokens: u64,
+}
+
+/// What the input of these requests costs if everything is written with one life, short or long.
+pub fn of_life(price: &Price, uses: &[Use], ttl: Ttl, life_ms: i64) -> u128 {
+    let cost = |it: &Use| {
+        let is_alive = it.gap_ms.is_some_and(|gap_ms| gap_ms < life_ms);
+        let (read, write) =
+            if is_alive { (it.prefix_tokens, it.new_tokens) } else { (0, it.prefix_tokens + it.new_tokens) };
+        let mut usage = Usage { cache_read_tokens: read, ..Usage::default() };
+        match ttl {
+            Ttl::Short => usage.cache_write_5m_tokens = write,
+            Ttl::Long => usage.cache_write_1h_tokens = write,
+        }
+        price.cost(&usage).total()
+    };
+    uses.iter().map(cost).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::price::Rates;
@@ -67,6 +106,31 @@ mod tests {
         }
         assert_eq!(of_caching(&price(100, 100, 100, 100), Ttl::Short), None);
         assert_eq!(of_caching(&price(100, 0, 0, 10), Ttl::Short), Some(1), "free writes pay at once");
+    }
+
+    /// anthropics/claude-code#46829: 0.75 of the input price for each token written, against 1.15 for each of the
+    /// prefix at an expiry in between.
+    #[test]
+    fn the_long_life_pays_from_a_share_of_gaps() {
+        let p = price(100, 125, 200, 10);
+        assert_eq!(of_long_life(&p, 1, 1), Some(652_173), "75 / 115: everything is rewritten");
+        assert_eq!(of_long_life(&p, 900, 120_000), Some(4_891), "half a per cent of an append-only session");
+        assert_eq!(of_long_life(&price(100, 100, 100, 100), 1, 1), None);
+        // At that share the two lives cost the same: 115 gaps in 10,000 that only the long life outlasts.
+        let uses = |late: usize| -> Vec<Use> {
+            let gap = |i: usize| if i < late { 600_000 } else { 10_000 };
+            (0..10_000)
+                .map(|i| Use { gap_ms: Some(gap(i)), prefix_tokens: 120_000, new_tokens: 1_840 })
+                .collect()
+        };
+        let cheaper = |late: usize| {
+            let [short, long] = [(Ttl::Short, 300_000), (Ttl::Long, 3_600_000)]
+                .map(|(ttl, life_ms)| of_life(&p, &uses(late), ttl, life_ms));
+            short.cmp(&long)
+        };
+        assert_eq!(of_long_life(&p, 1_840, 120_000), Some(10_000), "one in a hundred");
+        use std::cmp::Ordering::{Equal, Greater, Less};
+        assert_eq!((cheaper(99), cheaper(100), cheaper(101)), (Less, Equal, Greater));
     }
 
     #[test]

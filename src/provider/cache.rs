@@ -29,6 +29,8 @@ pub(crate) struct Entry {
     pub(crate) expires_ms: i64,
     /// It can be read by requests that start at this or later: its writer has begun to answer.
     pub(crate) readable_from_ms: i64,
+    /// A persisted unit ends here (caches of prefix units only).
+    pub(crate) unit: bool,
 }
 
 impl Entry {
@@ -51,6 +53,7 @@ impl Entry {
         self.ttl = self.ttl.max(new.ttl);
         self.expires_ms = self.expires_ms.max(new.expires_ms);
         self.readable_from_ms = self.readable_from_ms.min(new.readable_from_ms);
+        self.unit |= new.unit;
     }
 }
 
@@ -64,11 +67,15 @@ pub(crate) struct Store {
     table: HashMap<u64, Entry, BuildHasherDefault<ChainHasher>>,
     latest_expiry_ms: i64,
     filter: [u64; FILTER_WORDS],
+    /// Size of the table at which the dead are looked for in it.
+    sweep_len: usize,
 }
 
 const FILTER_WORDS: usize = 32;
 /// Entries that wait in the list.
 const NEWEST_MAX: usize = 32;
+/// Tables up to this size are not searched for the dead.
+const SWEEP_LEN_MIN: usize = 4_096;
 
 /// Word and bit of a chain in the filter: chains are mixed already.
 fn filter_place(chain: u64) -> (usize, u64) {
@@ -81,6 +88,7 @@ impl Store {
         self.table.clear();
         self.filter = [0; FILTER_WORDS];
         self.latest_expiry_ms = i64::MIN;
+        self.sweep_len = 0;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -106,6 +114,25 @@ impl Store {
         self.filter[word] |= bit;
         self.latest_expiry_ms = self.latest_expiry_ms.max(entry.expires_ms);
         self.newest.push((chain, entry));
+    }
+
+    /// Puts many at once, as a path of which a tail is cut off leaves behind. Such entries live long: the dead are
+    /// looked for only when the table has doubled.
+    pub(crate) fn put_run(&mut self, run: impl Iterator<Item = (u64, Entry)>, at_ms: i64) {
+        for (chain, mut entry) in run {
+            if let Some(mut old) = self.take(chain) {
+                old.rewrite(entry, at_ms);
+                entry = old;
+            }
+            let (word, bit) = filter_place(chain);
+            self.filter[word] |= bit;
+            self.latest_expiry_ms = self.latest_expiry_ms.max(entry.expires_ms);
+            self.table.insert(chain, entry);
+        }
+        if self.table.len() > self.sweep_len.max(SWEEP_LEN_MIN) {
+            self.table.retain(|_, entry| entry.is_live(at_ms));
+            self.sweep_len = 2 * self.table.len();
+        }
     }
 
     /// Moves what is alive to the table, and makes the filter anew: it is to know no dead ones.
@@ -183,7 +210,7 @@ mod tests {
     use super::*;
 
     fn entry(ttl: Ttl, expires_ms: i64, readable_from_ms: i64) -> Entry {
-        Entry { ttl, expires_ms, readable_from_ms }
+        Entry { ttl, expires_ms, readable_from_ms, unit: false }
     }
 
     #[test]

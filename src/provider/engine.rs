@@ -1,4 +1,4 @@
-//! The engine behind [`Provider`]: explicit breakpoints, binding, window.
+//! The engine behind [`Provider`]: cache, binding, window.
 //!
 //! A request is first validated, then put on the path (where thinking is checked), then measured against
 //! the window; only then does it read, refresh, write and get billed. A refused request therefore leaves
@@ -16,30 +16,37 @@
 //!   not publish an order.
 //! * Isolation by workspace, server tools' own breakpoints and pre-warming calls are not modelled.
 
-use super::attribution::Attribution;
+use super::attribution::{Attribution, Split};
 use super::binding::{Behaviour, Place, Records, rejection_text};
-use super::cache::{Entry, Store};
-use super::model::{CacheSpec, ImageToggle, ParametersLevel, Refresh};
+use super::cache::Store;
+use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, ImageToggle, ParametersLevel, Refresh};
+use super::entries::{new_entry, serve};
+use super::look;
+use super::overflow_text::Sizes;
 use super::pairing::{self, invalid, wire_path};
-use super::path::{Cached, Path, Refused, Scene};
+use super::path::{Path, Refused, Scene};
+use super::reasoning::{self, Pairs, Reason, Transformation};
 use super::{
     Account, Answer, Done, Marker, Miss, ModelSpec, NO_LINK, Params, Rejection, RejectionKind, Request,
     SentBlock, Ttl,
 };
-use super::{markers, overflow};
+use super::{markers, overflow, truncation};
+use crate::cause::Cause;
 use crate::usage::Usage;
 
 /// Stands for the cache of a model whose cache is not simulated: it holds nothing.
 const NO_CACHE: CacheSpec = CacheSpec {
     minimum_tokens: u64::MAX,
-    lookback_positions: 1,
-    max_markers: 4,
     short_ttl_ms: 1,
     long_ttl_ms: 1,
-    refresh: Refresh::MatchedOnly,
     image_toggle_invalidates: ImageToggle::Never,
     parameters_invalidate: ParametersLevel::Messages,
     ttft_ms: 0,
+    kind: CacheKind::Breakpoints(Breakpoints {
+        lookback_positions: 1,
+        max_markers: 4,
+        refresh: Refresh::MatchedOnly,
+    }),
 };
 
 /// Scratch memory of a request.
@@ -75,6 +82,14 @@ pub struct Provider<'m> {
     /// End of the request served last: where its answer is bound.
     served: Option<Place>,
     scratch: Scratch,
+    /// Root of what is left to chance.
+    seed: u64,
+    /// Calls that must come back with reasoning.
+    pairs: Pairs,
+    /// Blocks of the last call that are on the path; all of them, unless the provider took another copy.
+    shared_blocks: usize,
+    /// What it took, if it ever did.
+    copy: Vec<SentBlock>,
 }
 
 impl<'m> Provider<'m> {
@@ -98,6 +113,10 @@ impl<'m> Provider<'m> {
             attribution: Attribution::default(),
             served: None,
             scratch,
+            seed: 0,
+            pairs: Pairs::default(),
+            shared_blocks: usize::MAX,
+            copy: Vec::new(),
         };
         provider.reset(model, account);
         provider
@@ -122,6 +141,13 @@ impl<'m> Provider<'m> {
         self.records.clear();
         self.attribution = Attribution::default();
         self.served = None;
+        self.pairs.clear();
+        self.shared_blocks = usize::MAX;
+    }
+
+    /// Sets the root of what is left to chance: what a cache lost that promises nothing.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     /// Continues the conversation on another model: nothing cached before fits, thinking the new model
@@ -157,8 +183,17 @@ impl<'m> Provider<'m> {
         self.path.spill(&mut self.store, at_ms);
         self.aside.clear();
         let evaluated = self.aside.sync(&scene, &request, &mut self.records, &mut self.store).is_ok();
+        let long_enough = self.aside.nodes.last().is_some_and(|n| n.tokens >= spec.minimum_tokens);
+        if evaluated
+            && long_enough
+            && let Some(cache) = spec.any_prefix()
+        {
+            self.aside.cover(&cache, spec.short_ttl_ms, at_ms, 0);
+        }
         self.aside.spill(&mut self.store, at_ms);
-        if let Some(last) = self.aside.nodes.last().filter(|n| evaluated && n.tokens >= spec.minimum_tokens) {
+        if let Some(last) = self.aside.nodes.last().filter(|_| evaluated && long_enough)
+            && spec.any_prefix().is_none()
+        {
             self.store.put(last.chain, new_entry(spec, ttl, at_ms, 0), at_ms);
         }
         self.path.adopt(&mut self.store);
@@ -166,43 +201,87 @@ impl<'m> Provider<'m> {
 
     /// Serves or refuses a request.
     pub fn send(&mut self, request: &Request<'_>) -> Answer {
+        self.store.sweep(request.at_ms);
+        let changed_from = request.changed_from.min(std::mem::replace(&mut self.shared_blocks, usize::MAX));
+        if changed_from < request.changed_from {
+            self.attribution.cut(Some((changed_from, Cause::ProviderSide)));
+        } else {
+            self.attribution.edited(request, self.path.nodes.len());
+        }
+        let request = Request { changed_from, ..*request };
+        match self.admit(&request) {
+            Ok(own_cut) => Answer::Done(self.serve(&request, own_cut)),
+            Err(rejection) => match self.shortened(&request, &rejection) {
+                Some(answer) => answer,
+                None => self.refuse(&request, rejection),
+            },
+        }
+    }
+
+    fn admit(&mut self, request: &Request<'_>) -> Result<Option<(usize, Cause)>, Box<Rejection>> {
         let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
         let behaviour = Behaviour::of(self.model, self.account, &request.params);
         let scene = scene(self.model, spec, behaviour, &self.producers, Some(self.producer));
-        self.store.sweep(request.at_ms);
-        self.attribution.edited(request, self.path.nodes.len());
-        let admitted =
-            admit(&scene, request, &mut self.path, &mut self.records, &mut self.store, &mut self.scratch);
-        let own_cut = match admitted {
-            Ok(own_cut) => own_cut,
-            Err(rejection) => {
-                self.path.unlearn(&mut self.records, &mut self.store, request.at_ms);
-                return Answer::Rejected(rejection);
+        let blocks = request.blocks;
+        if let Some((at, text)) =
+            reasoning::missing(self.model.replay, &self.pairs, blocks, request.changed_from)
+        {
+            self.path.truncate(request.changed_from, &mut self.store, request.at_ms);
+            return Err(Box::new(invalid(blocks, Some(at), text)));
+        }
+        admit(&scene, request, &mut self.path, &mut self.records, &mut self.store, &mut self.scratch)
+    }
+
+    fn refuse(&mut self, request: &Request<'_>, rejection: Box<Rejection>) -> Answer {
+        self.path.unlearn(&mut self.records, &mut self.store, request.at_ms);
+        Answer::Rejected(rejection)
+    }
+
+    /// The answer to a request that does not fit, where its oldest messages are left out instead of refusing it.
+    fn shortened(&mut self, request: &Request<'_>, rejection: &Rejection) -> Option<Answer> {
+        let is_too_long = matches!(rejection.kind, RejectionKind::Overflow { .. });
+        if !is_too_long || !(self.model.overflow.truncates() || request.params.truncates) {
+            return None;
+        }
+        let (blocks, tail_tokens) = (request.blocks, u64::from(request.tail_tokens));
+        let from = truncation::keeps_from(&self.path, blocks, tail_tokens, self.model.window_tokens)?;
+        self.path.unlearn(&mut self.records, &mut self.store, request.at_ms);
+        let mut copy = std::mem::take(&mut self.copy);
+        let markers = truncation::shorten(blocks, request.markers, from, &mut copy);
+        let prefix = truncation::prefix_len(blocks);
+        self.shared_blocks = prefix;
+        self.attribution.cut(Some((prefix, Cause::ProviderSide)));
+        let shorter = Request { blocks: &copy, markers: &markers, changed_from: prefix, ..*request };
+        let answer = match self.admit(&shorter) {
+            Ok(own_cut) => {
+                let left_out_blocks = u32::try_from(from - prefix).unwrap_or(u32::MAX);
+                Answer::Done(Done { left_out_blocks, ..self.serve(&shorter, own_cut) })
             }
+            Err(rejection) => self.refuse(&shorter, rejection),
         };
+        self.copy = copy;
+        Some(answer)
+    }
+
+    /// Looks an admitted request up, writes and bills it.
+    fn serve(&mut self, request: &Request<'_>, own_cut: Option<(usize, Cause)>) -> Done {
+        let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
+        let behaviour = Behaviour::of(self.model, self.account, &request.params);
         self.attribution.cut(own_cut);
         self.path.learn();
         let markers = &self.scratch.markers;
-        let hit = find_hit(&self.path, spec, markers, request.at_ms);
-        let read_tokens = hit.map_or(0, |at| self.path.nodes[self.path.cached[at].index as usize].tokens);
         let prompt_tokens = self.path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
-        let miss = self.attribution.split(
-            spec,
-            request,
-            &self.path,
-            &self.store,
-            markers,
-            read_tokens,
-            prompt_tokens,
-        );
-        let usage = serve(spec, request, &mut self.path, markers, hit);
+        let reading = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
+        let scene = Split { spec, request, path: &self.path, store: &self.store, markers };
+        let miss = self.attribution.split(&scene, &reading, prompt_tokens);
+        let usage = serve(spec, request, &mut self.path, markers, &reading);
         self.attribution.served(spec, &self.path, markers, prompt_tokens - u64::from(request.tail_tokens));
         self.served = self.path.nodes.last().map(|node| Place {
             prefix: self.path.prefix,
             messages: node.bound,
             predecessor: node.accepted,
         });
-        Answer::Done(done(&self.path, behaviour, usage, miss, prompt_tokens))
+        done(&self.path, behaviour, usage, miss, prompt_tokens)
     }
 
     /// The response to the request just served holds these thinking blocks ([`super::SentBlock::link`]):
@@ -213,6 +292,42 @@ impl<'m> Provider<'m> {
             self.records.announce(id, place, self.producer);
             place.predecessor = id;
         }
+    }
+
+    /// The first call of the response just announced, and the last reasoning before it: where the vendor wants
+    /// that, one does not come back without the other.
+    pub fn called(&mut self, call: u32, reasoning: u32) {
+        self.pairs.learn(call, reasoning);
+    }
+
+    /// What the request served last would read if it came again at `request.at_ms`.
+    pub fn would_read(&self, request: &Request<'_>) -> u64 {
+        let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
+        let prompt_tokens = self.path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
+        look::read(&self.path, spec, request, &self.scratch.markers, prompt_tokens, self.seed).tokens
+    }
+
+    /// What the response to the request just served says of its reasoning; `blocks` are that request's.
+    pub fn transformations(&self, blocks: &[SentBlock]) -> Vec<Transformation> {
+        let stripped = (0..self.path.stripped_before(self.model).min(blocks.len()))
+            .filter(|&i| blocks[i].kind == super::SentKind::Thinking)
+            .map(|i| (i as u32, true, Reason::TurnBoundary));
+        let dropped = self.path.dropped.iter().map(|&i| {
+            let failed = self.path.failing.binary_search(&i).is_ok();
+            (i, true, if failed { Reason::PrefixMismatch } else { Reason::ModelMismatch })
+        });
+        let is_dropped = |i: &&u32| self.path.dropped.binary_search(i).is_ok();
+        let allowed = self.path.failing.iter().filter(|i| !is_dropped(i));
+        let allowed = allowed.map(|&i| (i, false, Reason::PrefixMismatch));
+        let mut all: Vec<(u32, bool, Reason)> = stripped.chain(dropped).chain(allowed).collect();
+        all.sort_unstable_by_key(|(i, ..)| *i);
+        let entry = |(block, removed, reason): (u32, bool, Reason)| Transformation {
+            block,
+            path: wire_path(blocks, block as usize),
+            removed,
+            reason,
+        };
+        all.into_iter().map(entry).collect()
     }
 
     /// Thinking that `is_stale` names is bound anew where it appears next. For a history that a recording
@@ -237,12 +352,13 @@ impl<'m> Provider<'m> {
         let answer = match admitted {
             Ok(_) => {
                 let path = &mut self.aside;
-                let hit = find_hit(path, spec, &self.scratch.markers, request.at_ms);
-                let usage = serve(spec, request, path, &self.scratch.markers, hit);
-                let miss =
-                    Miss { new_tokens: usage.prompt_tokens() - usage.cache_read_tokens, ..Miss::default() };
+                let markers = &self.scratch.markers;
                 let prompt_tokens =
                     path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
+                let reading = look::read(path, spec, &whole, markers, prompt_tokens, self.seed);
+                let usage = serve(spec, request, path, markers, &reading);
+                let miss =
+                    Miss { new_tokens: usage.prompt_tokens() - usage.cache_read_tokens, ..Miss::default() };
                 Answer::Done(done(path, behaviour, usage, miss, prompt_tokens))
             }
             Err(rejection) => Answer::Rejected(rejection),
@@ -283,7 +399,7 @@ fn admit(
     records: &mut Records,
     store: &mut Store,
     scratch: &mut Scratch,
-) -> Result<Option<(usize, crate::cause::Cause)>, Box<Rejection>> {
+) -> Result<Option<(usize, Cause)>, Box<Rejection>> {
     let known = request.changed_from.min(path.nodes.len()).min(request.blocks.len());
     let appended = std::mem::take(&mut path.complete) && known == path.nodes.len();
     let valid = markers::effective(scene.spec, request, &mut scratch.markers)
@@ -296,9 +412,13 @@ fn admit(
         path.sync(scene, request, records, store).map_err(|refused| Box::new(refusal(request, refused)))?;
     let prompt_tokens = path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
     let max_output_tokens = u64::from(request.max_output_tokens);
-    if overflow::exceeds(scene.model, prompt_tokens, max_output_tokens) {
-        let message =
-            overflow::render(scene.model, prompt_tokens, max_output_tokens, scene.model.window_tokens);
+    let sizes = Sizes {
+        input_tokens: prompt_tokens,
+        output_tokens: max_output_tokens,
+        limit_tokens: scene.model.window_tokens,
+    };
+    if scene.model.overflow.exceeds(&sizes) {
+        let message = scene.model.overflow.text(&sizes);
         let numbers = overflow::parse(&message);
         let kind = RejectionKind::Overflow { input_tokens: numbers.used, limit_tokens: numbers.limit };
         return Err(Box::new(Rejection { kind, message, block: None, path: None }));
@@ -336,96 +456,6 @@ fn refusal(request: &Request<'_>, refused: Refused) -> Rejection {
     }
 }
 
-/// The entry a request reads: for each breakpoint, last first, the nearest that can be read among the
-/// positions looked at.
-fn find_hit(path: &Path, spec: &CacheSpec, markers: &[Marker], at_ms: i64) -> Option<usize> {
-    let mut top = path.cached.len();
-    for marker in markers.iter().rev() {
-        if path.cached[..top].last().is_some_and(|c| c.index > marker.after) {
-            top = path.cached[..top].partition_point(|c| c.index <= marker.after);
-        }
-        let position = path.nodes[marker.after as usize].position;
-        let in_view =
-            path.cached[..top].iter().rev().take_while(|c| c.position + spec.lookback_positions > position);
-        if let Some(back) = in_view.map(|c| c.entry.hits(at_ms)).position(|hits| hits) {
-            return Some(top - 1 - back);
-        }
-    }
-    None
-}
-
-fn ttl_ms(spec: &CacheSpec, ttl: Ttl) -> i64 {
-    match ttl {
-        Ttl::Short => spec.short_ttl_ms,
-        Ttl::Long => spec.long_ttl_ms,
-    }
-}
-
-fn new_entry(spec: &CacheSpec, ttl: Ttl, at_ms: i64, ttft_ms: u32) -> Entry {
-    Entry { ttl, expires_ms: at_ms + ttl_ms(spec, ttl), readable_from_ms: at_ms + i64::from(ttft_ms) }
-}
-
-/// Refreshes what was read, writes behind it, and bills (docs/sources.md A5).
-fn serve(
-    spec: &CacheSpec,
-    request: &Request<'_>,
-    path: &mut Path,
-    markers: &[Marker],
-    hit: Option<usize>,
-) -> Usage {
-    let at_ms = request.at_ms;
-    let hit_index = hit.map(|at| path.cached[at].index);
-    if let Some(at) = hit {
-        let entry = &mut path.cached[at].entry;
-        entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
-    }
-    let total_tokens = path.nodes.last().map_or(0, |n| n.tokens);
-    let read_tokens = hit_index.map_or(0, |i| path.nodes[i as usize].tokens);
-    let (mut long_to, mut written_to) = (read_tokens, read_tokens);
-    for marker in markers {
-        let node = path.nodes[marker.after as usize];
-        match hit_index {
-            Some(hit) if marker.after == hit => {}
-            Some(hit) if marker.after < hit => {
-                if spec.refresh == Refresh::MatchedAndMarkedBefore
-                    && let Some(at) = path.cached_at(marker.after)
-                    && path.cached[at].entry.hits(at_ms)
-                {
-                    let entry = &mut path.cached[at].entry;
-                    entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
-                }
-            }
-            _ if node.tokens < spec.minimum_tokens => {}
-            _ => {
-                write(path, marker.after, new_entry(spec, marker.ttl, at_ms, request.ttft_ms), at_ms);
-                written_to = node.tokens;
-                if marker.ttl == Ttl::Long {
-                    long_to = node.tokens;
-                }
-            }
-        }
-    }
-    Usage {
-        cache_read_tokens: read_tokens,
-        cache_write_1h_tokens: long_to - read_tokens,
-        cache_write_5m_tokens: written_to - long_to,
-        uncached_tokens: total_tokens - written_to + u64::from(request.tail_tokens),
-        output_tokens: 0,
-    }
-}
-
-fn write(path: &mut Path, index: u32, entry: Entry, at_ms: i64) {
-    let cached = Cached { index, position: path.nodes[index as usize].position, entry };
-    if path.cached.last().is_none_or(|last| last.index < index) {
-        path.cached.push(cached);
-        return;
-    }
-    match path.cached.binary_search_by_key(&index, |c| c.index) {
-        Ok(at) => path.cached[at].entry.rewrite(entry, at_ms),
-        Err(at) => path.cached.insert(at, cached),
-    }
-}
-
 fn done(path: &Path, behaviour: Behaviour, usage: Usage, miss: Miss, prompt_tokens: u64) -> Done {
     assert_eq!(usage.prompt_tokens(), prompt_tokens, "prompt = read + written + uncached");
     assert_eq!(
@@ -437,6 +467,7 @@ fn done(path: &Path, behaviour: Behaviour, usage: Usage, miss: Miss, prompt_toke
         usage,
         miss,
         dropped_thinking: path.dropped.len() as u32,
+        left_out_blocks: 0,
         allowed_mismatches: if behaviour == Behaviour::Allow { path.failing.len() as u32 } else { 0 },
     }
 }

@@ -160,11 +160,7 @@ impl Entry<'_, '_> {
     }
 
     fn tokens(&self, field: &str) -> Option<u64> {
-        let text = self.fields.get(field)?.get().trim_matches('"');
-        let whole = text
-            .split_once('.')
-            .map_or(text, |(whole, rest)| if rest.bytes().all(|b| b == b'0') { whole } else { text });
-        whole.parse().ok().filter(|tokens| *tokens > 0)
+        whole_tokens(self.fields.get(field)?.get()).filter(|tokens| *tokens > 0)
     }
 
     /// The five classes under names with this ending.
@@ -291,14 +287,20 @@ fn ranges(raw: &RawValue) -> std::result::Result<Option<(Given, Option<Tier>)>, 
     Ok(match (&ranges[..], &rates[..]) {
         ([_], [base]) => Some((*base, None)),
         ([_, second], [base, long]) => {
-            let from =
-                second.get("range").map(|raw| serde_json::from_str::<Vec<f64>>(raw.get()).map_err(wrong));
-            let from = from.transpose()?.and_then(|range| range.first().copied());
-            // A threshold is a whole number of tokens, whatever the file's way to write it.
-            from.map(|from| (*base, tier(from as u64, *base, *long)))
+            let range = second.get("range").map(|raw| serde_json::from_str::<Vec<&RawValue>>(raw.get()));
+            let range = range.transpose().map_err(wrong)?.unwrap_or_default();
+            let from = range.first().and_then(|from| whole_tokens(from.get()));
+            from.map(|from| (*base, tier(from, *base, *long)))
         }
         _ => None,
     })
+}
+
+/// A number of tokens, which the file may write with a fraction of zeros.
+fn whole_tokens(text: &str) -> Option<u64> {
+    let text = text.trim_matches('"');
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    whole.parse().ok().filter(|_| fraction.bytes().all(|digit| digit == b'0'))
 }
 
 /// 1 in pico-units.

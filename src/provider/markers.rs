@@ -1,13 +1,15 @@
-//! The breakpoints a request really has, or why it is refused.
+//! The breakpoints a request really has, or why it is refused. Caches of prefixes have none: markers mean nothing
+//! to them.
 //!
-//! Rules: docs/sources.md A1, A4 (prompt-caching page, 2026-10-08).
+//! Rules: docs/sources.md A1, A4 (prompt-caching page, 2026-10-08), D1.
 //!
 //! # Divergence from the real API
 //!
 //! * Empty text blocks do not exist here, so they cannot be marked.
 //! * With four explicit breakpoints an automatic one is refused even where it would change nothing.
 
-use super::model::CacheSpec;
+use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, MessageEnds};
+use super::look::{is_ending, is_implicit};
 use super::pairing::{invalid, wire_path};
 use super::{Marker, Rejection, Request, SentKind, Ttl};
 
@@ -17,6 +19,44 @@ pub(crate) fn effective(
     request: &Request<'_>,
     out: &mut Vec<Marker>,
 ) -> Result<(), Rejection> {
+    match &spec.kind {
+        CacheKind::Breakpoints(cache) => at_breakpoints(cache, request, out),
+        CacheKind::MessageEnds(cache) => at_message_ends(cache, request, out),
+        CacheKind::Prefix(_) | CacheKind::PrefixUnits(_) | CacheKind::Blocks(_) => {
+            out.clear();
+            Ok(())
+        }
+    }
+}
+
+/// The implicit breakpoint at the end of the latest message, and the latest explicit ones besides it.
+fn at_message_ends(
+    spec: &MessageEnds,
+    request: &Request<'_>,
+    out: &mut Vec<Marker>,
+) -> Result<(), Rejection> {
+    out.clear();
+    for (i, marker) in request.markers.iter().enumerate() {
+        check_place(request, marker, i.checked_sub(1).map(|before| request.markers[before].after))?;
+    }
+    let mut explicit = spec.max_writes as usize;
+    let ending = (0..request.blocks.len()).rev().find(|&i| is_ending(request.blocks, i));
+    let implicit = ending
+        .filter(|_| is_implicit(request))
+        .map(|at| Marker { after: at as u32, ttl: request.automatic.unwrap_or(Ttl::Short) });
+    explicit -= usize::from(implicit.is_some());
+    let from = request.markers.len().saturating_sub(explicit);
+    out.extend_from_slice(&request.markers[from..]);
+    if let Some(implicit) = implicit {
+        match out.binary_search_by_key(&implicit.after, |m| m.after) {
+            Ok(at) => out[at].ttl = out[at].ttl.max(implicit.ttl),
+            Err(at) => out.insert(at, implicit),
+        }
+    }
+    Ok(())
+}
+
+fn at_breakpoints(spec: &Breakpoints, request: &Request<'_>, out: &mut Vec<Marker>) -> Result<(), Rejection> {
     let blocks = request.blocks;
     out.clear();
     out.extend_from_slice(request.markers);

@@ -8,22 +8,30 @@ mod attribution;
 mod binding;
 pub mod break_even;
 mod cache;
+pub mod cache_spec;
+mod cache_toml;
 pub mod classify;
+mod covered;
 mod date;
 pub mod engine;
+mod entries;
 mod litellm;
+mod look;
 mod markers;
 pub mod model;
 mod models_file;
 mod models_toml;
 pub mod overflow;
+pub mod overflow_text;
 mod pairing;
 mod path;
 pub mod price;
 pub mod price_file;
 mod price_toml;
+pub mod reasoning;
 pub mod server_side;
 pub mod service;
+mod truncation;
 
 pub use engine::Provider;
 pub use model::{ModelSpec, Models};
@@ -140,6 +148,8 @@ pub struct Params {
     pub prefix_mismatch: Option<PrefixMismatch>,
     /// The thinking-binding beta header is sent: allowed mismatches are reported.
     pub binding_beta: bool,
+    /// `truncation: "auto"`: a prompt that does not fit loses its oldest messages instead of being refused.
+    pub truncates: bool,
 }
 
 /// One request.
@@ -185,6 +195,8 @@ pub struct Done {
     pub miss: Miss,
     /// Thinking blocks dropped by a check, in this request (see [`Provider::dropped_thinking`]).
     pub dropped_thinking: u32,
+    /// Blocks that the provider left out, since the prompt did not fit.
+    pub left_out_blocks: u32,
     /// Thinking blocks that failed the prefix check and were let through, whether reported or not.
     pub allowed_mismatches: u32,
 }

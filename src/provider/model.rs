@@ -13,44 +13,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::price::{Date, Price, PriceTable};
+use super::reasoning::Replay;
 use super::service::{Factors, Service};
 use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
 
+pub use super::cache_spec::{
+    BlockSpec, Breakpoints, CacheKind, CacheSpec, Eviction, Grid, ImageToggle, Loss, MessageEnds,
+    ParametersLevel, PrefixCache, PrefixUnits, Refresh, Retention,
+};
 pub use super::models_file::{Models, Resolved, SUBSTITUTE};
-
-/// What a cache hit refreshes besides the entry it matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Refresh {
-    /// Every live entry at a position marked in the request and before the match, each with its own
-    /// life (measured, docs/sources.md A4).
-    MatchedAndMarkedBefore,
-    /// Nothing else.
-    MatchedOnly,
-}
-
-/// Which changes in the number of images lose the cache of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ImageToggle {
-    /// None (measured for Claude, docs/sources.md A7).
-    Never,
-    /// The first image of a conversation, or its removal.
-    First,
-    /// Any image added or removed (as documented).
-    Any,
-}
-
-/// How much of the cache a change of [`super::Params::messages_key`] loses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ParametersLevel {
-    /// The messages.
-    Messages,
-    /// Everything.
-    All,
-}
 
 /// What becomes of thinking when the user speaks again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +45,25 @@ pub enum Binding {
     ByAccount,
     /// Checked; a mismatch is an error on every account.
     Always,
+    /// Checked; what fails is removed and reported, and the request succeeds (docs/sources.md D3).
+    Removes,
+}
+
+/// What the prefix check compares besides the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parts {
+    /// The system prompt.
+    pub system: bool,
+    /// The set of tools.
+    pub tools: bool,
+    /// The thinking block before.
+    pub order: bool,
+}
+
+impl Parts {
+    /// All of them.
+    pub const ALL: Parts = Parts { system: true, tools: true, order: true };
 }
 
 /// How a vendor words "the prompt does not fit", and what it counts (docs/sources.md I, C6).
@@ -84,38 +75,39 @@ pub enum OverflowStyle {
     /// Input alone, and input plus `max_tokens`, against the window.
     #[serde(rename = "anthropic_before_4_5")]
     AnthropicBefore45,
+    /// Input alone, without numbers (Responses API).
     Openai,
+    /// The older chat API, with numbers.
+    OpenaiChat,
     Gemini,
+    /// Input plus output, in tokens of each.
     Deepseek,
     Xai,
     Kimi,
     Zai,
+    /// The limit alone.
     Qwen,
+    /// Input plus output.
+    QwenPassed,
     Minimax,
     Mistral,
-}
-
-/// A cache with explicit breakpoints (docs/sources.md A).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CacheSpec {
-    /// Shortest prefix that is cached, in tokens.
-    pub minimum_tokens: u64,
-    /// Positions looked at per breakpoint, the breakpoint itself included.
-    pub lookback_positions: u32,
-    /// Most breakpoints of a request, the automatic one included.
-    pub max_markers: u32,
-    /// Short life.
-    pub short_ttl_ms: i64,
-    /// Long life.
-    pub long_ttl_ms: i64,
-    /// What a hit refreshes.
-    pub refresh: Refresh,
-    /// What images do.
-    pub image_toggle_invalidates: ImageToggle,
-    /// What parameters do.
-    pub parameters_invalidate: ParametersLevel,
-    /// Time until a response begins, for requests that share a cache.
-    pub ttft_ms: u32,
+    Bedrock,
+    /// Input plus output; the input is a lower bound.
+    Vllm,
+    /// An estimate.
+    Openrouter,
+    Together,
+    Sglang,
+    Copilot,
+    /// The deficit itself.
+    Ollama,
+    LlamaCpp,
+    LmStudio,
+    Groq,
+    /// A status without a body.
+    Cerebras,
+    /// No error: the oldest messages are left out, and the rest is served (Xiaomi MiMo, Ollama).
+    Truncates,
 }
 
 /// Where a fact was read.
@@ -157,6 +149,10 @@ pub struct ModelSpec {
     pub thinking: ThinkingRetention,
     /// The prefix check.
     pub binding: Binding,
+    /// What it compares.
+    pub binding_parts: Parts,
+    /// What must come back with calls.
+    pub replay: Replay,
     /// Ids of the models whose thinking it reads; `*` at the end stands for anything.
     pub reads: Vec<String>,
     /// Exceptions from `reads`.
@@ -201,6 +197,11 @@ impl ModelSpec {
         }
         model.prices = service.price(&model.prices, &self.price_factors).map_err(wrong)?;
         Ok(model)
+    }
+
+    /// Whether nothing is cached but what the client marks.
+    pub fn needs_markers(&self) -> bool {
+        self.cache.is_none_or(|cache| cache.kind.needs_markers())
     }
 
     /// The price on `date` (without one: the first of the table).

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::litellm;
-use super::model::{Binding, ModelSpec, OverflowStyle, Source, ThinkingRetention, normalise_id};
-use super::models_toml::ModelFile;
+use super::model::{Binding, ModelSpec, OverflowStyle, Parts, Source, ThinkingRetention, normalise_id};
+use super::models_toml::{ModelFile, RawModel};
 use super::price::{Date, PeakHours, PriceTable};
 use super::price_file::{self, Multiples};
+use super::reasoning::Replay;
 use super::service::{Factors, Service};
 use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
@@ -29,6 +30,7 @@ const VENDOR_FILES: &[(&str, &str)] = &[
     ("qwen.toml (built in)", include_str!("models/qwen.toml")),
     ("minimax.toml (built in)", include_str!("models/minimax.toml")),
     ("mistral.toml (built in)", include_str!("models/mistral.toml")),
+    ("self_hosted.toml (built in)", include_str!("models/self_hosted.toml")),
 ];
 
 /// Every known model, in a fixed order: those with rules of their own, then the rest of the price table.
@@ -56,9 +58,12 @@ impl Models {
     /// Only if the embedded files are broken, which a test excludes.
     pub fn builtin() -> Result<Models> {
         let mut models = Models { models: Vec::new(), vendors: Vec::new() };
+        let mut alike = Vec::new();
         for (origin, text) in VENDOR_FILES {
             let file: ModelFile = parse(text, origin)?;
             models.add_file(&file, origin)?;
+            let like = |raw: &RawModel| raw.like.clone().map(|like| (raw.id.clone(), like));
+            alike.extend(file.model.iter().filter_map(like));
             let mut vendor = blank();
             file.defaults.apply(&mut vendor, origin)?;
             models.vendors.push(vendor);
@@ -104,6 +109,9 @@ impl Models {
                 let peak = peak.get(&row.provider).cloned();
                 model.prices = std::mem::take(&mut model.prices).with_peak(peak);
             }
+        }
+        for (id, like) in alike {
+            models.price_like(&id, &like)?;
         }
         Ok(models)
     }
@@ -152,6 +160,24 @@ impl Models {
             model.price_factors = listed.factors.or(model.price_factors);
         }
         Ok(seen.into_iter().collect())
+    }
+
+    /// A built-in model made from another one before the price table was read has what stands there, too.
+    fn price_like(&mut self, id: &str, like: &str) -> Result<()> {
+        let base = self.get(like)?;
+        let (prices, window_tokens, max_output_tokens) =
+            (base.prices.clone(), base.window_tokens, base.max_output_tokens);
+        let Some(model) = self.position(id).map(|at| &mut self.models[at]) else { return Ok(()) };
+        if model.prices.rows().is_empty() {
+            model.prices = prices;
+        }
+        if model.window_tokens == 0 {
+            model.window_tokens = window_tokens;
+        }
+        if model.max_output_tokens == 0 {
+            model.max_output_tokens = max_output_tokens;
+        }
+        Ok(())
     }
 
     /// Adds the models of a TOML text, or changes fields of known ones; returns their ids.
@@ -287,6 +313,8 @@ fn blank() -> ModelSpec {
         cache: None,
         thinking: ThinkingRetention::KeepAll,
         binding: Binding::None,
+        binding_parts: Parts::ALL,
+        replay: Replay::Free,
         reads: vec!["*".into()],
         reads_not: Vec::new(),
         overflow: OverflowStyle::Anthropic,
@@ -305,19 +333,24 @@ fn named(like: &ModelSpec, id: &str) -> ModelSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::Refresh;
+    use super::super::cache_spec::{Breakpoints, CacheKind, Refresh};
     use super::*;
 
     #[test]
     fn the_embedded_files_are_whole() {
         let models = Models::builtin().unwrap();
-        for model in models.iter().filter(|m| m.vendor == "anthropic") {
+        for model in models.iter() {
             assert!(model.is_simulated(), "{}", model.id);
-            assert!(model.window_tokens >= 200_000 && model.max_output_tokens > 0, "{}", model.id);
             assert!(!model.sources.is_empty(), "{}", model.id);
         }
-        assert!(models.iter().filter(|m| m.vendor != "anthropic").all(|m| !m.is_simulated()));
-        let rows: usize = models.iter().map(|m| m.prices.rows().len()).sum();
+        for model in models.iter().filter(|m| m.vendor == "anthropic") {
+            assert!(model.window_tokens >= 200_000 && model.max_output_tokens > 0, "{}", model.id);
+        }
+        let recorded = models.get("gpt-5.4-recorded").unwrap();
+        assert_eq!(recorded.price(None), models.get("gpt-5.4").unwrap().price(None));
+        assert!(recorded.window_tokens > 200_000, "{}", recorded.window_tokens);
+        let of_table = models.iter().filter(|m| !m.id.ends_with("-recorded"));
+        let rows: usize = of_table.map(|m| m.prices.rows().len()).sum();
         assert_eq!(
             rows,
             price_file::BUILTIN_CSV.lines().count() - 1,
@@ -333,9 +366,9 @@ mod tests {
         assert!(slip.contains("did you mean `claude-fable-5-2`"), "{slip}");
         let stand_in = models.resolve("some-model-of-2031").unwrap();
         assert!(stand_in.substituted && stand_in.model.id == SUBSTITUTE);
-        assert!(models.resolve("gpt-5.4").unwrap().substituted);
+        assert!(!models.resolve("gpt-5.4").unwrap().substituted);
         assert!(!models.resolve("claude-sonnet-4-6[1m]").unwrap().substituted);
-        assert!(models.get_simulated("gpt-5.4").is_err());
+        assert!(models.get_simulated("openai/gpt-5.4").is_ok());
     }
 
     #[test]
@@ -369,7 +402,10 @@ mod tests {
         assert_eq!(mine.price(None).unwrap().rates.write_short, 100_000);
         assert_ne!(mine.seed, models.get("claude-opus-5").unwrap().seed);
         let changed = models.get("claude-opus-5-5").unwrap();
-        assert_eq!(changed.cache.unwrap().refresh, Refresh::MatchedOnly);
+        let CacheKind::Breakpoints(Breakpoints { refresh, .. }) = changed.cache.unwrap().kind else {
+            panic!()
+        };
+        assert_eq!(refresh, Refresh::MatchedOnly);
         assert_eq!(changed.price(None).unwrap().rates.read, 200_000, "the built-in price stays");
     }
 

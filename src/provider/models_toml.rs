@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::model::{
-    Binding, CacheSpec, ImageToggle, ModelSpec, OverflowStyle, ParametersLevel, Refresh, Source,
-    ThinkingRetention,
-};
+use super::cache_toml::CacheFields;
+use super::model::{Binding, ModelSpec, OverflowStyle, Parts, Source, ThinkingRetention};
 use super::price::PeakHours;
 use super::price_file;
 use super::price_toml::{self, PriceFields};
+use super::reasoning::Replay;
 use super::service::Factors;
 use crate::error::{Error, Result};
 use crate::tokens::Tokenizer;
@@ -62,6 +61,8 @@ model_fields! {
     server_compaction: bool,
     thinking: ThinkingRetention,
     binding: Binding,
+    binding_parts: Parts,
+    replay: Replay,
     reads: Vec<String>,
     reads_not: Vec<String>,
     overflow: OverflowStyle,
@@ -78,20 +79,6 @@ impl<'de> Deserialize<'de> for RawModel {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         RawModelFields::deserialize(deserializer).map(RawModel::from)
     }
-}
-
-#[derive(Debug, Default, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CacheFields {
-    minimum_tokens: Option<u64>,
-    lookback_positions: Option<u32>,
-    max_markers: Option<u32>,
-    short_ttl_ms: Option<i64>,
-    long_ttl_ms: Option<i64>,
-    refresh: Option<Refresh>,
-    image_toggle_invalidates: Option<ImageToggle>,
-    parameters_invalidate: Option<ParametersLevel>,
-    ttft_ms: Option<u32>,
 }
 
 impl Fields {
@@ -112,6 +99,8 @@ impl Fields {
         set(&mut model.server_compaction, &self.server_compaction);
         set(&mut model.thinking, &self.thinking);
         set(&mut model.binding, &self.binding);
+        set(&mut model.binding_parts, &self.binding_parts);
+        set(&mut model.replay, &self.replay);
         set(&mut model.reads, &self.reads);
         set(&mut model.reads_not, &self.reads_not);
         set(&mut model.overflow, &self.overflow);
@@ -146,38 +135,5 @@ impl Fields {
             model.read_multiple_millionths = Some(millionths);
         }
         Ok(())
-    }
-}
-
-impl CacheFields {
-    fn over(&self, base: Option<CacheSpec>, origin: &str) -> Result<CacheSpec> {
-        let missing = |field: &str| Error::Config {
-            origin: origin.to_owned(),
-            reason: format!("cache.{field} is missing; give it, or name a model to start from with `like`"),
-        };
-        macro_rules! field {
-            ($name:ident) => {
-                self.$name.or(base.map(|b| b.$name)).ok_or_else(|| missing(stringify!($name)))?
-            };
-        }
-        let spec = CacheSpec {
-            minimum_tokens: field!(minimum_tokens),
-            lookback_positions: field!(lookback_positions),
-            max_markers: field!(max_markers),
-            short_ttl_ms: field!(short_ttl_ms),
-            long_ttl_ms: field!(long_ttl_ms),
-            refresh: field!(refresh),
-            image_toggle_invalidates: field!(image_toggle_invalidates),
-            parameters_invalidate: field!(parameters_invalidate),
-            ttft_ms: field!(ttft_ms),
-        };
-        if spec.lookback_positions == 0 || spec.short_ttl_ms <= 0 || spec.long_ttl_ms < spec.short_ttl_ms {
-            return Err(Error::Config {
-                origin: origin.to_owned(),
-                reason: "cache needs lookback_positions of at least 1 and 0 < short_ttl_ms <= long_ttl_ms"
-                    .into(),
-            });
-        }
-        Ok(spec)
     }
 }

@@ -1,16 +1,17 @@
-//! "The prompt does not fit": the vendors' own texts, written and read.
+//! "The prompt does not fit": reading the vendors' texts, whoever wrote them.
 //!
-//! Texts and numbers: docs/sources.md C6 and I (vendor error and context-window pages, August 2026;
-//! pi-ai 1.6.0 `utils/overflow.js`, 2026-11-20; vendor forums).
+//! [`super::overflow_text`] writes them; both follow docs/sources.md C6 and I.
 //!
 //! # Divergence from the real API
 //!
-//! * Some vendors cut the prompt silently instead of refusing it; here every overflow is refused.
 //! * Claude 4.5 and later accept input plus `max_tokens` above the window and stop early; the early stop
 //!   is not modelled, since outputs are as recorded.
-//! * Limits in bytes (413) are not modelled: a prompt here has no bytes.
+//! * Limits in bytes (413) are read and never written: a prompt here has no bytes.
+//! * Z.ai and Ollama, which may also serve such a prompt without a word, refuse it here; a model file with
+//!   `overflow = "truncates"` makes them do that.
 
-use super::model::{ModelSpec, OverflowStyle};
+use super::model::ModelSpec;
+use super::overflow_text::Sizes;
 
 /// What an error text says. `used` and `limit` are there only if both are and `used > limit > 0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,6 +22,20 @@ pub struct Numbers {
     pub limit: Option<u64>,
     /// By how many tokens it is too long.
     pub deficit: Option<u64>,
+    /// How far the numbers can be trusted.
+    pub exactness: Exactness,
+}
+
+/// What a text says of its own numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exactness {
+    /// They are so.
+    #[default]
+    Exact,
+    /// It is too long by this much or more.
+    AtLeast,
+    /// They are an estimate.
+    About,
 }
 
 /// Meaning of a number in a text.
@@ -94,7 +109,7 @@ pub fn parse(text: &str) -> Numbers {
     let text = normalised(text);
     SHAPES
         .iter()
-        .find_map(|(shape, parts)| find(&text, shape).map(|n| numbers(&n, parts)))
+        .find_map(|(shape, parts)| find(&text, shape).map(|n| numbers(&n, parts, shape)))
         .unwrap_or_default()
 }
 
@@ -106,77 +121,61 @@ pub fn is_overflow(text: &str) -> bool {
 
 /// The text of `model`'s vendor for a prompt of `input_tokens` against `limit_tokens`.
 pub fn render(model: &ModelSpec, input_tokens: u64, max_output_tokens: u64, limit_tokens: u64) -> String {
-    render_style(model.overflow, input_tokens, max_output_tokens, limit_tokens)
+    model.overflow.text(&Sizes { input_tokens, output_tokens: max_output_tokens, limit_tokens })
 }
 
-fn render_style(style: OverflowStyle, input: u64, output: u64, limit: u64) -> String {
-    match style {
-        OverflowStyle::AnthropicBefore45 if input <= limit => format!(
-            "input length and `max_tokens` exceed context limit: {input} + {output} > {limit}, decrease input length or \
-             `max_tokens` and try again"
-        ),
-        OverflowStyle::Anthropic | OverflowStyle::AnthropicBefore45 => {
-            format!("prompt is too long: {input} tokens > {limit} maximum")
-        }
-        OverflowStyle::Openai => {
-            "Your input exceeds the context window of this model. Please adjust your input and try again."
-                .into()
-        }
-        OverflowStyle::Gemini => {
-            format!("The input token count ({input}) exceeds the maximum number of tokens allowed ({limit}).")
-        }
-        OverflowStyle::Deepseek => format!(
-            "This model's maximum context length is {limit} tokens. However, you requested {} tokens ({input} in the \
-             messages, {output} in the completion). Please reduce the length of the messages or completion.",
-            input + output
-        ),
-        OverflowStyle::Xai => {
-            format!("This model's maximum prompt length is {limit} but the request contains {input} tokens")
-        }
-        OverflowStyle::Kimi => {
-            format!("Your request exceeded model token limit: {limit} (requested: {input})")
-        }
-        OverflowStyle::Zai => "Prompt exceeds max length".into(),
-        OverflowStyle::Qwen => format!("Range of input length should be [1, {limit}]"),
-        OverflowStyle::Minimax => "invalid params, context window exceeds limit".into(),
-        OverflowStyle::Mistral => {
-            format!("Prompt contains {input} tokens, too large for model with {limit} maximum context length")
-        }
-    }
-}
-
-/// Whether a request of these sizes is refused, with the numbers its text holds.
-pub(crate) fn exceeds(model: &ModelSpec, input_tokens: u64, max_output_tokens: u64) -> bool {
-    let limit = model.window_tokens;
-    let counts_output = matches!(model.overflow, OverflowStyle::AnthropicBefore45 | OverflowStyle::Deepseek);
-    input_tokens > limit || (counts_output && input_tokens + max_output_tokens > limit)
-}
-
-fn numbers(values: &[u64], parts: &[Part]) -> Numbers {
+fn numbers(values: &[u64], parts: &[Part], shape: &str) -> Numbers {
+    let exactness = match shape {
+        shape if shape.contains("at least") => Exactness::AtLeast,
+        shape if shape.contains("about") || shape.contains('~') => Exactness::About,
+        _ => Exactness::Exact,
+    };
     let sum = |wanted: &[Part]| {
         values
             .iter()
             .zip(parts)
             .filter(|(_, part)| wanted.contains(part))
             .map(|(value, _)| *value)
-            .sum::<u64>()
+            .fold(0, u64::saturating_add)
     };
     if parts == [Deficit] {
         let deficit = sum(&[Deficit]);
-        return Numbers { deficit: (deficit > 0).then_some(deficit), ..Numbers::default() };
+        return Numbers { deficit: (deficit > 0).then_some(deficit), exactness, ..Numbers::default() };
     }
     let (used, limit) = (sum(&[Used, Input, Output]), sum(&[Limit]));
     if used > limit && limit > 0 {
-        Numbers { used: Some(used), limit: Some(limit), deficit: Some(used - limit) }
+        Numbers { used: Some(used), limit: Some(limit), deficit: Some(used - limit), exactness }
     } else {
         Numbers::default()
     }
 }
 
-/// Lower case, one space between words, and the one JSON escape that hides a sign.
+/// Lower case, one space between words, and the JSON escapes that hide a sign, a quote or a break, however
+/// often they were escaped.
 fn normalised(text: &str) -> String {
-    let text = text.to_lowercase().replace("\\u003e", ">").replace("\\n", " ");
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        plain.push_str(&rest[..at]);
+        let escaped = rest[at..].trim_start_matches('\\');
+        let mut chars = escaped.chars();
+        match chars.next() {
+            Some('n' | 'r' | 't') => {
+                plain.push(' ');
+                rest = chars.as_str();
+            }
+            Some('u') => match escaped.get(1..5).and_then(|hex| u32::from_str_radix(hex, 16).ok()) {
+                Some(code) => {
+                    plain.extend(char::from_u32(code));
+                    rest = &escaped[5..];
+                }
+                None => rest = escaped,
+            },
+            _ => rest = escaped,
+        }
+    }
+    plain.push_str(rest);
+    plain.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The numbers of the first place in `text` that has `shape`.
@@ -233,56 +232,182 @@ fn leading_number(text: &str) -> Option<(u64, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model::OverflowStyle;
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn every_text_that_is_written_with_numbers_is_read_back() {
+    /// What the text of a style says of a request that does not fit; `None` if it holds no numbers.
+    fn said(style: OverflowStyle, sizes: &Sizes) -> Option<Numbers> {
         use OverflowStyle as S;
-        for style in [S::Anthropic, S::Gemini, S::Deepseek, S::Xai, S::Kimi, S::Mistral] {
-            let output = if style == S::Deepseek { 8_192 } else { 0 };
-            let text = render_style(style, 213_462, output, 200_000);
-            let expected = Numbers {
-                used: Some(213_462 + output),
-                limit: Some(200_000),
-                deficit: Some(13_462 + output),
-            };
-            assert_eq!(parse(&text), expected, "{text}");
-            assert!(is_overflow(&text));
+        let Sizes { input_tokens: input, output_tokens: output, limit_tokens: limit } = *sizes;
+        let used = match style {
+            S::Openai | S::Zai | S::Qwen | S::Minimax | S::Bedrock | S::LlamaCpp | S::LmStudio | S::Groq => {
+                None
+            }
+            S::Cerebras | S::Truncates => None,
+            S::Deepseek | S::QwenPassed | S::Vllm => Some(input + output),
+            S::AnthropicBefore45 if input <= limit => Some(input + output),
+            _ => Some(input),
+        }?;
+        let exactness = match style {
+            S::Vllm => Exactness::AtLeast,
+            S::Openrouter => Exactness::About,
+            _ => Exactness::Exact,
+        };
+        let deficit = Some(used - limit);
+        Some(match style {
+            S::Ollama => Numbers { deficit, exactness, ..Numbers::default() },
+            _ => Numbers { used: Some(used), limit: Some(limit), deficit, exactness },
+        })
+    }
+
+    /// The numbers of a text with thousands separators.
+    fn separated(text: &str, separator: char) -> String {
+        let mut out = String::new();
+        let mut digits = String::new();
+        for c in text.chars().chain(Some('\0')) {
+            if c.is_ascii_digit() {
+                digits.push(c);
+                continue;
+            }
+            for (i, digit) in digits.chars().enumerate() {
+                if i > 0 && (digits.len() - i) % 3 == 0 {
+                    out.push(separator);
+                }
+                out.push(digit);
+            }
+            digits.clear();
+            out.push(c);
         }
-        for style in [S::Openai, S::Zai, S::Qwen, S::Minimax] {
-            let text = render_style(style, 213_462, 0, 200_000);
-            assert_eq!(parse(&text), Numbers::default(), "{text}");
-            assert!(is_overflow(&text), "{text}");
+        out.pop();
+        out
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever a vendor writes is read back to the number, bare, with separators, and wrapped in JSON once
+        /// and twice.
+        #[test]
+        fn every_text_is_read_back(limit in 1_u64..3_000_000, over in 1_u64..2_000_000, output in 1_u64..200_000) {
+            for style in OverflowStyle::all() {
+                let fits_alone = style == OverflowStyle::AnthropicBefore45 && over % 2 == 0 && output <= limit;
+                let input = if fits_alone { limit - output + over.min(output) } else { limit + over };
+                let sizes = Sizes { input_tokens: input, output_tokens: output, limit_tokens: limit };
+                prop_assert!(style.exceeds(&sizes));
+                let expected = said(style, &sizes).unwrap_or_default();
+                let text = style.text(&sizes);
+                let body = style.response(&sizes).body;
+                let twice = serde_json::json!({ "error": body.clone() }).to_string();
+                let escaped = twice.replace('>', "\\u003e");
+                for text in
+                    [separated(&text, ','), separated(&text, '_'), format!("API Error: 400 {text}"), text, body, twice, escaped]
+                {
+                    prop_assert_eq!(parse(&text), expected, "{}", text);
+                    let silent = matches!(style, OverflowStyle::Cerebras | OverflowStyle::Truncates);
+                    prop_assert!(is_overflow(&text) != silent || text.contains("API Error"), "{}", text);
+                }
+            }
+        }
+
+        /// No text at all makes the reader stumble, and none of it is ever a deficit of 0.
+        #[test]
+        fn any_text_is_read(text in "[ -~\\n“”]{0,120}", n in 0_u64..10) {
+            for text in [text.clone(), format!("{text} maximum context length is {n}{text} requested {n}")] {
+                prop_assert!(parse(&text).deficit != Some(0));
+                is_overflow(&text);
+            }
         }
     }
 
     #[test]
-    fn wrapped_texts_of_other_servers_are_read() {
-        for (text, deficit) in [
+    fn every_style_has_one_row() {
+        let mut all: Vec<String> = OverflowStyle::all().map(|style| format!("{style:?}")).collect();
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        assert_eq!((all.len(), count), (count, 25));
+    }
+
+    #[test]
+    fn responses_have_the_shape_of_their_vendor() {
+        let sizes = Sizes { input_tokens: 213_462, output_tokens: 0, limit_tokens: 200_000 };
+        for (style, body) in [
+            (
+                OverflowStyle::Anthropic,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 213462 tokens > 200000 maximum"},"request_id":"req_simulated"}"#,
+            ),
+            (
+                OverflowStyle::Openai,
+                r#"{"error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"Your input exceeds the context window of this model. Please adjust your input and try again.","param":"input"}}"#,
+            ),
+            (
+                OverflowStyle::Gemini,
+                r#"{"error":{"code":400,"message":"The input token count (213462) exceeds the maximum number of tokens allowed (200000).","status":"INVALID_ARGUMENT"}}"#,
+            ),
+            (OverflowStyle::Zai, r#"{"error":{"code":"1261","message":"Prompt exceeds max length"}}"#),
+        ] {
+            assert_eq!(
+                style.response(&sizes),
+                super::super::overflow_text::Response { status: 400, body: body.into() }
+            );
+        }
+        assert_eq!(OverflowStyle::Cerebras.response(&sizes).status, 413);
+    }
+
+    #[test]
+    fn texts_of_other_servers_are_read() {
+        for (text, deficit, exactness) in [
             (
                 r#"400 {"type":"error","error":{"message":"prompt is too long: 213,462 tokens \u003e 200,000 maximum"}}"#,
                 13_462,
+                Exactness::Exact,
             ),
             (
                 "This model's maximum context length is 40960 tokens. However, you requested 100 output tokens and your prompt contains at least 40861 input tokens, for a total",
                 1,
+                Exactness::AtLeast,
             ),
             (
                 "This model's maximum context length is 120000 tokens. However, you requested 122946 tokens (112946 in the messages, 10000 in the completion)",
                 2_946,
+                Exactness::Exact,
             ),
             (
                 "This endpoint's maximum context length is 32768 tokens. However, you requested about 42832 tokens (42832 of text input)",
                 10_064,
+                Exactness::About,
             ),
-            ("The input (131073 tokens) is longer than the model's context length (131072 tokens).", 1),
-            ("Input length (265330) exceeds model's maximum context length (262144).", 3_186),
-            ("prompt token count of 130000 exceeds the limit of 128000", 2_000),
-            ("prompt too long; exceeded max context length by 77 tokens", 77),
-            ("input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, decrease", 7_951),
+            (
+                "You passed 117345 input tokens and requested 8192 output tokens. However, the model's context length is only 125536 tokens",
+                1,
+                Exactness::Exact,
+            ),
+            (
+                "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, decrease",
+                7_951,
+                Exactness::Exact,
+            ),
         ] {
-            assert_eq!(parse(text).deficit, Some(deficit), "{text}");
+            let read = parse(text);
+            assert_eq!((read.deficit, read.exactness), (Some(deficit), exactness), "{text}");
             assert!(is_overflow(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn without_numbers_there_is_no_deficit() {
+        for text in [
+            "Range of input length should be [1, 202752]",
+            "Input is too long for requested model.",
+            "context_length_exceeded",
+            "Prompt 超长",
+            "prompt is too long: 200000 tokens > 200000 maximum",
+            "prompt is too long: 100 tokens > 200000 maximum",
+            r#"{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,
+        ] {
+            assert!(is_overflow(text), "{text}");
+            assert_eq!(parse(text), Numbers::default(), "{text}");
         }
     }
 
@@ -292,6 +417,7 @@ mod tests {
             "ThrottlingException: Too many tokens",
             "rate limit exceeded",
             "max_tokens: expected <= 32768, got 65536",
+            "",
         ] {
             assert!(!is_overflow(text) && parse(text) == Numbers::default(), "{text}");
         }

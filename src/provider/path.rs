@@ -14,7 +14,9 @@
 
 use super::binding::{BOUND_START, Behaviour, Bound, Lesson, Place, Prefix, Records};
 use super::cache::{Entry, Store, mix};
-use super::model::{CacheSpec, ImageToggle, ModelSpec, ParametersLevel, ThinkingRetention};
+use super::cache_spec::{CacheSpec, ImageToggle, ParametersLevel};
+use super::covered::Covered;
+use super::model::{ModelSpec, ThinkingRetention};
 use super::{ChangedPart, NO_LINK, Request, SentBlock, SentKind};
 use crate::cause::Cause;
 
@@ -81,12 +83,18 @@ pub(crate) struct Path {
     pub(crate) nodes: Vec<Node>,
     /// Entries on the path, ascending.
     pub(crate) cached: Vec<Cached>,
+    /// What a cache of prefixes holds, below what `cached` holds.
+    pub(crate) covered: Covered,
+    /// The path is held by a cache of prefixes: a node that is not held is the end of what is.
+    pub(crate) is_prefix_closed: bool,
+    /// Nodes are still looked up as they are added.
+    looks_up: bool,
     /// Indexes of dropped thinking, ascending.
     pub(crate) dropped: Vec<u32>,
     /// Indexes of thinking that fails the prefix check, dropped or not.
     pub(crate) failing: Vec<u32>,
     /// Blocks in front of the messages.
-    prefix_len: usize,
+    pub(crate) prefix_len: usize,
     pub(crate) prefix: Prefix,
     behaviour: Behaviour,
     origin: Origin,
@@ -111,6 +119,8 @@ impl Path {
     pub(crate) fn clear(&mut self) {
         self.nodes.clear();
         self.cached.clear();
+        self.covered.clear();
+        self.is_prefix_closed = false;
         self.dropped.clear();
         self.failing.clear();
         self.images.clear();
@@ -126,6 +136,10 @@ impl Path {
         if len >= self.nodes.len() {
             return;
         }
+        if self.is_prefix_closed {
+            self.uncover(len, store, at_ms);
+            self.forget_answer(len);
+        }
         while let Some(last) = self.cached.pop_if(|c| c.index as usize >= len) {
             if last.entry.is_live(at_ms) {
                 store.put(self.nodes[last.index as usize].chain, last.entry, at_ms);
@@ -134,6 +148,14 @@ impl Path {
         self.nodes.truncate(len);
         for list in [&mut self.dropped, &mut self.failing, &mut self.images] {
             list.truncate(list.partition_point(|&i| (i as usize) < len));
+        }
+    }
+
+    /// Thinking before this block is stripped of prompts for `model`.
+    pub(crate) fn stripped_before(&self, model: &ModelSpec) -> usize {
+        match model.thinking {
+            ThinkingRetention::CurrentTurn => self.turn_start,
+            ThinkingRetention::KeepAll => 0,
         }
     }
 
@@ -165,11 +187,17 @@ impl Path {
         let own_cut = self.own_cut(scene, request, edited);
         let from = own_cut.map_or(edited, |(cut, _)| cut.min(edited));
         self.truncate(from, store, request.at_ms);
+        let cache = scene.spec.any_prefix();
+        self.is_prefix_closed = cache.is_some();
+        self.looks_up = !store.is_empty();
         if from < self.prefix_len || self.nodes.is_empty() {
             self.prefix_len = request.blocks.iter().take_while(|b| b.kind.is_prefix()).count();
             self.prefix = Prefix::of(&request.blocks[..self.prefix_len]);
         }
         self.extend(scene, request, edited, records, store)?;
+        if cache.is_some_and(|cache| cache.covers_answers) {
+            self.credit_answer(request.blocks);
+        }
         Ok(own_cut)
     }
 
@@ -260,7 +288,7 @@ impl Path {
 
     /// Goes over blocks of messages that nothing is asked about but what they are: nearly all there are.
     fn extend_plain(&mut self, blocks: &[SentBlock], mut node: Node, store: &mut Store) -> Node {
-        let look_up = !store.is_empty();
+        let mut looks_up = self.looks_up;
         for block in blocks {
             let tag = block.kind as u64;
             node.bound = mix(node.bound, block.hash, tag);
@@ -268,11 +296,17 @@ impl Path {
             node.tokens += u64::from(block.tokens);
             node.position += 1;
             self.nodes.push(node);
-            if look_up && let Some(entry) = store.take(node.chain) {
-                let index = self.nodes.len() as u32 - 1;
-                self.cached.push(Cached { index, position: node.position, entry });
+            if looks_up {
+                match store.take(node.chain) {
+                    Some(entry) => {
+                        let index = self.nodes.len() as u32 - 1;
+                        self.cached.push(Cached { index, position: node.position, entry });
+                    }
+                    None => looks_up = !self.is_prefix_closed,
+                }
             }
         }
+        self.looks_up = looks_up;
         node
     }
 
@@ -325,8 +359,13 @@ impl Path {
         node.tokens += u64::from(tokens);
         node.position += 1;
         self.nodes.push(*node);
-        if let Some(entry) = store.take(node.chain) {
-            self.cached.push(Cached { index: index as u32, position: node.position, entry });
+        if self.looks_up {
+            match store.take(node.chain) {
+                Some(entry) => {
+                    self.cached.push(Cached { index: index as u32, position: node.position, entry })
+                }
+                None => self.looks_up = !self.is_prefix_closed,
+            }
         }
         Ok(())
     }
@@ -392,7 +431,7 @@ impl Path {
             self.settle(bound, request.blocks, index, here.messages);
         }
         let changed_message = request.blocks[edited.min(request.blocks.len() - 1)].message;
-        match (bound.check(here, changed_message), scene.behaviour) {
+        match (bound.check(here, changed_message, scene.model.binding_parts), scene.behaviour) {
             (Some(changed), Behaviour::Reject) => {
                 return Err(Refused::Binding { index, changed, explanation: bound.explain(changed) });
             }
@@ -424,35 +463,6 @@ impl Path {
             }
             at -= 1;
         }
-    }
-
-    /// Fills the stack anew from the store, after other conversations used it.
-    pub(crate) fn adopt(&mut self, store: &mut Store) {
-        let mut position = 0;
-        for (index, node) in self.nodes.iter().enumerate() {
-            if node.position > position
-                && let Some(entry) = store.take(node.chain)
-            {
-                self.cached.push(Cached { index: index as u32, position: node.position, entry });
-            }
-            position = node.position;
-        }
-    }
-
-    /// Moves every entry to the store.
-    pub(crate) fn spill(&mut self, store: &mut Store, at_ms: i64) {
-        for cached in self.cached.drain(..) {
-            store.put(self.nodes[cached.index as usize].chain, cached.entry, at_ms);
-        }
-    }
-
-    /// The entry at exactly this block.
-    pub(crate) fn cached_at(&self, index: u32) -> Option<usize> {
-        // Markers on tools and system stand at the bottom, the newest at the top: look there first.
-        if let Some(at) = self.cached.iter().take(4).position(|c| c.index == index) {
-            return Some(at);
-        }
-        self.cached.binary_search_by_key(&index, |c| c.index).ok()
     }
 }
 

@@ -1,143 +1,43 @@
-//! Editing and compaction on the provider's side (docs/sources.md C; context-editing and compaction
-//! pages, August and September 2026).
+//! What the provider does to a prompt on its side, and how it reports that (docs/sources.md C; context-editing
+//! and compaction pages, August and September 2026).
 //!
-//! The client keeps sending the raw history; the provider edits its own copy, so nothing here can break
-//! thinking binding. Blocks it cleared reach the engine with [`super::SentBlock::placeholder`] set.
+//! Which results, inputs and thinking are cleared, and when a prompt is compacted, is what the client asks for with
+//! each request: rules of a policy with `view = "server"` (`clear_tool_uses_20250919`,
+//! `clear_thinking_20251015`) and `native_compact` (`compact_20260112`), evaluated on the raw prompt. The client goes
+//! on sending the raw history; what the provider cleared of its own copy reaches the engine with
+//! [`super::SentBlock::placeholder`] set, so the cache sees the placeholder and the binding check the client's content,
+//! and nothing here can break thinking binding. A compaction pass is a request of the conversation itself, billed
+//! beside the one that follows it.
 //!
 //! # Divergence from the real API
 //!
 //! * Text and size of the placeholder are not published: 12 tokens, a parameter.
 //! * Each request is judged on its raw prompt, without hysteresis (docs/decisions.md 10); the pages imply
 //!   it and do not say it.
-//! * The trigger in tool uses, `clear_tool_inputs` and `clear_thinking_20251015` are rules of a policy file, not of
-//!   [`ClearToolUses`]. Thinking that was cleared keeps its position among those that a marker looks back over.
+//! * Thinking that was cleared keeps its position among those that a marker looks back over.
+//! * `pause_after_compaction` and instructions of one's own are not modelled; OpenAI's `POST /responses/compact`, which
+//!   keeps all user messages, neither.
 
 use crate::usage::Usage;
 
 /// Tokens of the placeholder of a cleared result.
 pub const PLACEHOLDER_TOKENS: u64 = 12;
 
-/// The edit `clear_tool_uses_20250919`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClearToolUses {
-    /// It fires above this many input tokens.
-    pub trigger_input_tokens: u64,
-    /// Most recent tool uses whose results stay.
-    pub keep_tool_uses: u64,
-    /// It is not applied if it would clear fewer tokens.
-    pub clear_at_least: Option<u64>,
-    /// Tools whose results stay.
-    pub exclude_tools: Vec<String>,
-    /// Whether inputs of calls are cleared too.
-    pub clear_tool_inputs: bool,
-}
+/// Value of the beta header that switches clearing on.
+pub const EDITING_BETA: &str = "context-management-2025-06-27";
 
-impl ClearToolUses {
-    /// Value of the beta header that switches it on.
-    pub const BETA: &'static str = "context-management-2025-06-27";
-}
+/// Value of the beta header that switches compaction on.
+pub const COMPACTION_BETA: &str = "compact-2026-01-12";
 
-impl Default for ClearToolUses {
-    fn default() -> Self {
-        ClearToolUses {
-            trigger_input_tokens: 100_000,
-            keep_tool_uses: 3,
-            clear_at_least: None,
-            exclude_tools: Vec::new(),
-            clear_tool_inputs: false,
-        }
-    }
-}
-
-/// A tool result as the edit sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolResultSize {
-    /// Its tokens in the raw prompt.
-    pub tokens: u64,
-    /// Its tool is in `exclude_tools`.
-    pub excluded: bool,
-}
-
-/// What the edit does to a request.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cleared {
-    /// Whether it is applied.
-    pub fires: bool,
-    /// Indexes of the cleared results, oldest first.
-    pub results: Vec<usize>,
-    /// Tokens cleared, placeholders subtracted.
-    pub cleared_input_tokens: u64,
-}
-
-impl ClearToolUses {
-    /// Decides on the raw prompt: above the trigger, the results of all but the most recent tool uses are
-    /// cleared, oldest first, unless that frees less than `clear_at_least`.
-    pub fn plan(&self, input_tokens: u64, results: &[ToolResultSize], placeholder_tokens: u64) -> Cleared {
-        if input_tokens <= self.trigger_input_tokens {
-            return Cleared::default();
-        }
-        let old = results.len().saturating_sub(usize::try_from(self.keep_tool_uses).unwrap_or(usize::MAX));
-        let cleared: Vec<usize> = (0..old).filter(|&i| !results[i].excluded).collect();
-        let raw_tokens: u64 = cleared.iter().map(|&i| results[i].tokens).sum();
-        let cleared_input_tokens = raw_tokens.saturating_sub(cleared.len() as u64 * placeholder_tokens);
-        if cleared.is_empty() || self.clear_at_least.is_some_and(|least| cleared_input_tokens < least) {
-            return Cleared::default();
-        }
-        Cleared { fires: true, results: cleared, cleared_input_tokens }
-    }
-}
-
-/// What `count_tokens` previews: the prompt after the edit.
-pub fn count_tokens(original_input_tokens: u64, cleared_input_tokens: u64) -> u64 {
-    original_input_tokens.saturating_sub(cleared_input_tokens)
-}
-
-/// The edit `compact_20260112`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compact {
-    /// It fires at this many input tokens.
-    pub trigger_input_tokens: u64,
-    /// Smallest trigger the API accepts.
-    pub min_trigger_input_tokens: u64,
-    /// Whether the response stops after the summary.
-    pub pause_after_compaction: bool,
-    /// Replaces the built-in prompt.
-    pub instructions: Option<String>,
-    /// Top-level usage leaves the compaction pass out.
-    pub top_level_usage_excludes_it: bool,
-    /// The model of the request writes the summary.
-    pub summarizer_is_request_model: bool,
-}
-
-impl Compact {
-    /// Value of the beta header that switches it on.
-    pub const BETA: &'static str = "compact-2026-01-12";
-
-    /// Whether a prompt of this size is compacted. A trigger below the minimum counts as the minimum.
-    pub fn fires(&self, input_tokens: u64) -> bool {
-        input_tokens >= self.trigger_input_tokens.max(self.min_trigger_input_tokens)
-    }
-}
-
-impl Default for Compact {
-    fn default() -> Self {
-        Compact {
-            trigger_input_tokens: 150_000,
-            min_trigger_input_tokens: 50_000,
-            pause_after_compaction: false,
-            instructions: None,
-            top_level_usage_excludes_it: true,
-            summarizer_is_request_model: true,
-        }
-    }
-}
+/// Smallest trigger of a compaction that the API accepts.
+pub const MIN_COMPACTION_TRIGGER_TOKENS: u64 = 50_000;
 
 /// Usage of a response with a compaction pass: the top level leaves the pass out, the bill does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompactionUsage {
     /// What the response reports at its top level.
     pub top_level: Usage,
-    /// What is billed: the sum over its iterations.
+    /// What is billed: the sum over its iterations, class by class.
     pub billed: Usage,
     /// `stop_reason` where the response ends with the summary.
     pub stop_reason: Option<&'static str>,
@@ -156,32 +56,22 @@ pub fn compaction_usage(pass: &Usage, message: Option<&Usage>) -> CompactionUsag
 mod tests {
     use super::*;
 
-    fn results(tokens: &[u64]) -> Vec<ToolResultSize> {
-        tokens.iter().map(|&tokens| ToolResultSize { tokens, excluded: false }).collect()
-    }
-
+    /// BerriAI/litellm#27065: cache tokens of an iteration are billed like all others.
     #[test]
-    fn clearing_starts_above_the_trigger_and_keeps_the_newest() {
-        let edit = ClearToolUses::default();
-        let sizes = results(&[5_000, 10, 5_000, 5_000, 5_000, 5_000]);
-        assert!(!edit.plan(100_000, &sizes, 12).fires);
-        let cleared = edit.plan(100_001, &sizes, 12);
-        assert_eq!((cleared.results, cleared.cleared_input_tokens), (vec![0, 1, 2], 10_010 - 3 * 12));
-    }
-
-    #[test]
-    fn clearing_too_little_or_excluded_tools_does_nothing() {
-        let edit = ClearToolUses { clear_at_least: Some(9_977), ..ClearToolUses::default() };
-        let mut sizes = results(&[5_000; 5]);
-        assert!(!edit.plan(200_000, &sizes, 12).fires);
-        let edit = ClearToolUses::default();
-        sizes[0].excluded = true;
-        assert_eq!(edit.plan(200_000, &sizes, 12).results, [1]);
-    }
-
-    #[test]
-    fn compaction_has_a_smallest_trigger() {
-        let compact = Compact { trigger_input_tokens: 10, ..Compact::default() };
-        assert!(!compact.fires(49_999) && compact.fires(50_000));
+    fn every_class_of_every_iteration_is_billed() {
+        let pass = Usage {
+            uncached_tokens: 1,
+            cache_read_tokens: 20,
+            cache_write_5m_tokens: 300,
+            cache_write_1h_tokens: 4_000,
+            output_tokens: 50_000,
+        };
+        let message =
+            Usage { uncached_tokens: 5, cache_read_tokens: 50, output_tokens: 7, ..Usage::default() };
+        let usage = compaction_usage(&pass, Some(&message));
+        assert_eq!((usage.top_level, usage.stop_reason), (message, None));
+        assert_eq!((usage.billed.prompt_tokens(), usage.billed.output_tokens), (4_376, 50_007));
+        assert_eq!(usage.billed.cache_read_tokens, 70);
+        assert_eq!(compaction_usage(&pass, None).stop_reason, Some("compaction"));
     }
 }

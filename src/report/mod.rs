@@ -10,6 +10,7 @@ pub mod frame;
 pub mod grid;
 pub mod json;
 pub mod markdown;
+mod pings;
 pub mod plot;
 pub mod requests;
 pub mod results;

@@ -16,6 +16,7 @@ use crate::sim::summary::StopReason;
 use crate::sim::{CostPusd, MissTotal, Summary};
 use crate::usage::Usage;
 
+use super::pings::KeepAliveWire;
 use super::results::{Cell, Change, FORMAT_VERSION, Recipe, Relative, ResultSet, Skipped, Total};
 
 /// A decimal number in units of `10^-D`.
@@ -96,6 +97,9 @@ struct CostWire {
     output: Dollars,
     /// Input and output of summarizer calls.
     summarizer: Dollars,
+    /// Pings that keep the cache alive.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    keep_alive: Dollars,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +109,10 @@ struct MissWire {
     tokens: u64,
     /// What was paid for these tokens.
     usd: Dollars,
+}
+
+fn is_nothing(usd: &Dollars) -> bool {
+    usd.0 == 0
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -148,6 +156,10 @@ macro_rules! numbers {
             #[serde(default, skip_serializing_if = "is_zero")]
             allowed_mismatches: u64,
             #[serde(default, skip_serializing_if = "is_zero")]
+            truncated_requests: u64,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            keep_alive: Option<KeepAliveWire>,
+            #[serde(default, skip_serializing_if = "is_zero")]
             recorded_compactions_undone: u64,
             /// Tokens in front of the conversation that the recording does not show.
             #[serde(default)]
@@ -185,6 +197,8 @@ macro_rules! numbers_of {
             recoveries: s.recoveries,
             violations: s.violations,
             allowed_mismatches: s.allowed_mismatches,
+            truncated_requests: s.truncated_requests,
+            keep_alive: KeepAliveWire::of(&s.keep_alive),
             recorded_compactions_undone: s.recorded_compactions_undone,
             hidden_prefix_tokens: s.hidden_prefix_tokens,
         }
@@ -250,6 +264,8 @@ impl CellWire {
             binding_rejections: self.binding_rejections,
             dropped_thinking_blocks: self.dropped_thinking_blocks,
             allowed_mismatches: self.allowed_mismatches,
+            truncated_requests: self.truncated_requests,
+            keep_alive: self.keep_alive.as_ref().map(KeepAliveWire::total).unwrap_or_default(),
             overflows: self.overflows,
             recoveries: self.recoveries,
             violations: self.violations,
@@ -323,6 +339,7 @@ impl CostWire {
             cache_write: Decimal(cost.cache_write),
             output: Decimal(cost.output),
             summarizer: Decimal(cost.summarizer),
+            keep_alive: Decimal(cost.keep_alive),
         }
     }
 
@@ -333,6 +350,7 @@ impl CostWire {
             cache_write: self.cache_write.0,
             output: self.output.0,
             summarizer: self.summarizer.0,
+            keep_alive: self.keep_alive.0,
         }
     }
 }

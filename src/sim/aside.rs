@@ -102,8 +102,19 @@ impl<'a> Aside<'a> {
         let model = if own { self.model } else { summarizer.model.as_deref().unwrap_or(self.model) };
         let send =
             |provider: &mut Provider<'_>, blocks: &[SentBlock], markers: &[Marker], tail_tokens: u32| {
-                let aside =
-                    Request { blocks, changed_from: 0, change: None, markers, tail_tokens, ..*request };
+                let (markers, automatic) = match model.needs_markers() {
+                    true => (markers, None),
+                    false => (&[][..], request.automatic),
+                };
+                let aside = Request {
+                    blocks,
+                    changed_from: 0,
+                    change: None,
+                    markers,
+                    automatic,
+                    tail_tokens,
+                    ..*request
+                };
                 provider.send_aside(model, &aside)
             };
         let answer = match &spec.input {

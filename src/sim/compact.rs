@@ -58,8 +58,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             let (mut calls, mut shed_tokens, mut refusals) = (0, 0, 0);
             while calls < plan.spec.calls {
                 let aside = Aside::new(self.session, self.strategy, self.model, plan).without(shed_tokens);
-                self.context.wire().markers(&self.strategy.markers, &mut self.markers);
+                let automatic = self.place_markers();
                 let request = Request {
+                    automatic,
                     params: self.params,
                     markers: &self.markers,
                     max_output_tokens: 0,

@@ -6,6 +6,7 @@ mod compact;
 pub mod context;
 mod edits;
 pub mod events;
+mod keep_alive;
 pub mod leave;
 pub mod ledger;
 mod recorded;

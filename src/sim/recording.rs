@@ -29,6 +29,9 @@ pub(super) struct Recording<'a, R> {
     compactions: u32,
     rejections: u32,
     recovering: bool,
+    last_prompt_tokens: u64,
+    /// What the next request could read if there had been no pings.
+    without_pings: Option<u64>,
 }
 
 impl<'a, R: Recorder> Recording<'a, R> {
@@ -52,6 +55,8 @@ impl<'a, R: Recorder> Recording<'a, R> {
             compactions: 0,
             rejections: 0,
             recovering: false,
+            last_prompt_tokens: 0,
+            without_pings: None,
         }
     }
 
@@ -93,6 +98,29 @@ impl<'a, R: Recorder> Recording<'a, R> {
         }
     }
 
+    /// Prompt tokens of the request served last.
+    pub(super) fn last_prompt_tokens(&self) -> u64 {
+        self.last_prompt_tokens
+    }
+
+    /// Pings sent so far.
+    pub(super) fn pings(&self) -> u64 {
+        self.summary.keep_alive.pings
+    }
+
+    /// The next request could read so much if there had been no pings.
+    pub(super) fn without_pings(&mut self, readable_tokens: u64) {
+        self.without_pings = Some(readable_tokens);
+    }
+
+    /// A ping was served.
+    pub(super) fn pinged(&mut self, usage: &Usage, at_ms: i64) {
+        let cost = price_of(self.model, self.day, Some(at_ms)).cost(usage).total();
+        self.summary.keep_alive.pings += 1;
+        self.summary.keep_alive.usage.add(usage);
+        self.summary.cost.keep_alive += cost;
+    }
+
     /// A request was served as it stands.
     pub(super) fn sent(&mut self, request: &Request<'_>) {
         self.recorder.sent(request.blocks);
@@ -116,6 +144,11 @@ impl<'a, R: Recorder> Recording<'a, R> {
         s.peak_prompt_tokens = s.peak_prompt_tokens.max(prompt);
         s.dropped_thinking_blocks += u64::from(done.dropped_thinking);
         s.allowed_mismatches += u64::from(done.allowed_mismatches);
+        s.truncated_requests += u64::from(done.left_out_blocks > 0);
+        self.last_prompt_tokens = prompt;
+        if let Some(readable) = self.without_pings.take() {
+            s.keep_alive.book_saving(&usage, readable, self.price);
+        }
         s.recoveries += u64::from(self.recovering);
         let mut paid_for_new = cost.uncached + cost.cache_write;
         if let Some(cause) = done.miss.cause {

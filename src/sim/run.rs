@@ -10,6 +10,7 @@
 //! the first one, and tokens stay on the first one's tokenizer. A compaction whose summarizer is refused is
 //! left out at that request.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::context::{Context, Memory};
@@ -24,6 +25,7 @@ use crate::policy::recovery::Ladder;
 use crate::policy::strategy::{Hook, Hooks, MarkerPlace};
 use crate::policy::{OnBindingError, Policy, Strategy};
 use crate::provider::price::{Date, Price, Rates};
+use crate::provider::reasoning::Replay;
 use crate::provider::{
     Account, Answer, Marker, ModelSpec, Models, Params, PrefixMismatch, Provider, RejectionKind, Request, Ttl,
 };
@@ -39,6 +41,8 @@ pub struct RunOptions {
     pub on_binding_error: Option<OnBindingError>,
     /// Models to replay the recording's own model changes with; `None`: the run stays on its model.
     pub model_changes: Option<Arc<Models>>,
+    /// Root of what a provider's cache leaves to chance.
+    pub seed: u64,
     /// Rebuild the client's history from what it wrote down before every request, as a resume does. It
     /// must change nothing; tests use it.
     pub resume_before_each_request: bool,
@@ -91,7 +95,11 @@ pub fn run_policy<'p, P: Policy<'p>>(
         ledger: options.resume_before_each_request.then(Ledger::default),
         options,
         on_binding_error: options.on_binding_error.unwrap_or(strategy.on_binding_error),
-        params: Params { prefix_mismatch: strategy.prefix_mismatch, ..Params::default() },
+        params: Params {
+            prefix_mismatch: strategy.prefix_mismatch,
+            truncates: strategy.truncates,
+            ..Params::default()
+        },
         markers: std::mem::take(&mut scratch.markers),
         thinking: std::mem::take(&mut scratch.thinking),
         next_event: 0,
@@ -103,6 +111,7 @@ pub fn run_policy<'p, P: Policy<'p>>(
         reads_estimate: strategy.estimate.is_some() && (strategy.uses_estimate() || recorder_wants),
         compactions_are_undone: session.recorded_compactions_undone() > 0,
     };
+    cell.provider.set_seed(options.seed);
     cell.replay();
     let Cell { context, provider, log, markers, thinking, .. } = cell;
     scratch.memory = context.into_memory();
@@ -178,6 +187,8 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             |b: &u32| kinds[*b as usize] == BlockKind::Thinking && is_replayable(flags[*b as usize]);
         self.thinking.extend(output.clone().filter(replayable));
         self.provider.answered(&self.thinking);
+        self.announce_call(output.clone());
+        self.keep_alive(step);
         if self.hooks.has(Hook::Response) || self.hooks.has(Hook::TurnEnd) {
             let has_calls = output.clone().any(|b| kinds[b as usize] == BlockKind::ToolUse);
             self.reveal_to(output.end);
@@ -187,6 +198,20 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             }
         }
         Ok(())
+    }
+
+    /// Some vendors want the reasoning of an answer back with its first call.
+    fn announce_call(&mut self, output: Range<u32>) {
+        if self.model.replay == Replay::Free {
+            return;
+        }
+        let blocks = &self.session.blocks;
+        let Some(call) = output.clone().find(|b| blocks.kind[*b as usize] == BlockKind::ToolUse) else {
+            return;
+        };
+        if let Some(reasoning) = self.thinking.iter().rev().find(|block| **block < call) {
+            self.provider.called(blocks.call[call as usize], *reasoning);
+        }
     }
 
     /// The last answer and new input enter the history: results first, then what the user says. A turn begins
@@ -260,9 +285,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             self.ladder.turn_starts(recovery);
         }
         loop {
-            self.context.wire().markers(&self.strategy.markers, &mut self.markers);
-            let request =
-                Request { params: self.params, markers: &self.markers, ..self.log.request(&self.context) };
+            let automatic = self.place_markers();
+            let request = Request {
+                params: self.params,
+                markers: &self.markers,
+                automatic,
+                ..self.log.request(&self.context)
+            };
             match self.provider.send(&request) {
                 Answer::Done(done) => {
                     self.log.sent(&request);
@@ -290,6 +319,18 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 }
             }
         }
+    }
+
+    /// Places the strategy's breakpoints where the model caches nothing without; elsewhere the life of the last one is
+    /// that of what the provider caches by itself.
+    pub(super) fn place_markers(&mut self) -> Option<Ttl> {
+        let specs = &self.strategy.markers;
+        if self.model.needs_markers() {
+            self.context.wire().markers(specs, &mut self.markers);
+            return None;
+        }
+        self.markers.clear();
+        specs.last().map(|m| m.ttl)
     }
 
     fn estimate(&self) -> Option<u64> {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{CAUSE_COUNT, Cause};
+use crate::provider::price::Price;
 use crate::usage::Usage;
 
 /// Cost by class, in pico-dollars (1 USD = 10^12).
@@ -14,12 +15,15 @@ pub struct CostPusd {
     pub output: u128,
     /// Input and output of summarizer calls.
     pub summarizer: u128,
+    /// Pings that keep the cache alive.
+    pub keep_alive: u128,
 }
 
 impl CostPusd {
     /// Sum of all classes.
     pub fn total(&self) -> u128 {
-        self.uncached + self.cache_read + self.cache_write + self.output + self.summarizer
+        let input = self.uncached + self.cache_read + self.cache_write;
+        input + self.output + self.summarizer + self.keep_alive
     }
 
     /// Class-wise sum.
@@ -29,6 +33,41 @@ impl CostPusd {
         self.cache_write += other.cache_write;
         self.output += other.output;
         self.summarizer += other.summarizer;
+        self.keep_alive += other.keep_alive;
+    }
+}
+
+/// Pings of a run; their cost is in [`CostPusd::keep_alive`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeepAliveTotal {
+    /// Pings sent.
+    pub pings: u64,
+    /// Requests that read more than they could have without.
+    pub converted_requests: u64,
+    /// What these requests would have cost above what they did.
+    pub saved_pusd: u128,
+    /// Token classes over all pings.
+    pub usage: Usage,
+}
+
+impl KeepAliveTotal {
+    /// A request after pings was served, of which `readable_tokens` could have been read without them.
+    pub(super) fn book_saving(&mut self, usage: &Usage, readable_tokens: u64, price: &Price) {
+        let tokens = usage.cache_read_tokens.saturating_sub(readable_tokens);
+        if tokens == 0 {
+            return;
+        }
+        let (rates, _) = price.rates_for(usage);
+        let unread = rates.write_short.max(rates.input);
+        self.converted_requests += 1;
+        self.saved_pusd += u128::from(tokens) * u128::from(unread.saturating_sub(rates.read));
+    }
+
+    fn add(&mut self, other: &KeepAliveTotal) {
+        self.pings += other.pings;
+        self.converted_requests += other.converted_requests;
+        self.saved_pusd += other.saved_pusd;
+        self.usage.add(&other.usage);
     }
 }
 
@@ -108,6 +147,10 @@ pub struct Summary {
     pub allowed_mismatches: u64,
     /// Requests refused for length.
     pub overflows: u64,
+    /// Requests that lost their oldest messages to the provider, since they did not fit.
+    pub truncated_requests: u64,
+    /// Pings.
+    pub keep_alive: KeepAliveTotal,
     /// Requests served after a recovery.
     pub recoveries: u64,
     /// Broken plans, and rejections of a retry.
@@ -159,6 +202,8 @@ impl Summary {
         self.dropped_thinking_blocks += other.dropped_thinking_blocks;
         self.allowed_mismatches += other.allowed_mismatches;
         self.overflows += other.overflows;
+        self.truncated_requests += other.truncated_requests;
+        self.keep_alive.add(&other.keep_alive);
         self.recoveries += other.recoveries;
         self.violations += other.violations;
         self.recorded_compactions_undone += other.recorded_compactions_undone;

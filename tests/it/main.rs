@@ -75,3 +75,4 @@ mod tune_cli;
 mod validate;
 mod validate_figures;
 mod vectors;
+mod vendors;

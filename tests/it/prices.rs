@@ -123,7 +123,8 @@ fn price_of_row<'m>(
 fn the_table_keeps_the_published_multiples() {
     let models = Models::builtin().unwrap();
     assert_eq!(models.lint(), Vec::<String>::new());
-    let claude: Vec<_> = models.iter().filter(|m| m.vendor == "anthropic" && m.price(None).is_some()).collect();
+    let claude: Vec<_> =
+        models.iter().filter(|m| m.vendor == "anthropic" && m.price(None).is_some()).collect();
     assert!(claude.len() >= 18 && claude.iter().all(|m| m.read_multiple_millionths.is_some()));
     let reads = |id: &str| models.get(id).unwrap().read_multiple_millionths;
     for (id, millionths) in [
@@ -156,8 +157,14 @@ fn a_session_is_priced_at_its_day_and_hour() {
     let on = |id: &str, date: &str| {
         models.get(id).unwrap().price(Some(date.parse().unwrap())).unwrap().rates.input
     };
-    assert_eq!((on("gemini-4-argon", "2026-11-30"), on("gemini-4-argon", "2026-12-01")), (2_000_000, 4_000_000));
-    assert_eq!((on("gemini-3.8-flash", "2026-12-31"), on("gemini-3.8-flash", "2027-01-01")), (750_000, 1_500_000));
+    assert_eq!(
+        (on("gemini-4-argon", "2026-11-30"), on("gemini-4-argon", "2026-12-01")),
+        (2_000_000, 4_000_000)
+    );
+    assert_eq!(
+        (on("gemini-3.8-flash", "2026-12-31"), on("gemini-3.8-flash", "2027-01-01")),
+        (750_000, 1_500_000)
+    );
     assert_eq!((on("gpt-5.6-sol", "2026-08-20"), on("gpt-5.6-sol", "2026-08-21")), (5_000_000, 4_000_000));
     let seek = models.get("deepseek-v4-pro").unwrap();
     let at = |day: &str, hour: i64| {
@@ -192,10 +199,8 @@ fn simulate_on(model: &ModelSpec, session: &Session) -> (Summary, FullRecorder) 
 #[test]
 fn a_run_pays_the_price_of_its_day_and_of_each_hour() {
     let models = Models::builtin().unwrap();
-    let model = ModelSpec {
-        prices: models.get("deepseek-v4-pro").unwrap().prices.clone(),
-        ..models.get("claude-opus-5").unwrap().clone()
-    };
+    let mut model = models.get("claude-opus-5").unwrap().clone();
+    model.prices = models.get("deepseek-v4-pro").unwrap().prices.clone();
     let monday = "2026-11-30".parse::<Date>().unwrap().start_ms();
     let costs = |hours: [i64; 2]| -> Vec<u128> {
         let mut session = ConstantGrowth { requests: 2, ..ConstantGrowth::default() }.session();
@@ -231,11 +236,18 @@ fn a_price_list_in_json_adds_and_overrides() {
     assert_eq!(ids.len(), 5);
     let input = |id: &str| models.get(id).unwrap().price(None).unwrap().rates.input;
     assert_eq!(input("claude-opus-5-5"), 4_100_000, "the plain id counts");
-    assert_eq!((input("grok-4.5"), input("gpt-5.4"), input("azure/gpt-5.4")), (2_500_000, 2_500_000, 2_750_000));
+    assert_eq!(
+        (input("grok-4.5"), input("gpt-5.4"), input("azure/gpt-5.4")),
+        (2_500_000, 2_500_000, 2_750_000)
+    );
     let new = models.get("gpt-7").unwrap();
     assert_eq!((new.vendor.as_str(), new.window_tokens, new.max_output_tokens), ("openai", 2_000_000, 1_000));
     let azure = models.get("azure/gpt-5.4").unwrap();
-    assert_eq!(azure.window_tokens, models.get("gpt-5.4").unwrap().window_tokens, "the rules of what it serves");
+    assert_eq!(
+        azure.window_tokens,
+        models.get("gpt-5.4").unwrap().window_tokens,
+        "the rules of what it serves"
+    );
     let seek = models.get("deepseek-v4-pro").unwrap();
     let monday = "2026-11-30".parse::<Date>().unwrap().start_ms();
     let at = |hour: i64| seek.prices.when(None, Some(monday + hour * HOUR_MS)).unwrap().rates.input;
@@ -276,7 +288,10 @@ fn a_models_file_gives_prices_with_dates_and_hours() {
     let noon = day("2026-11-30").unwrap().start_ms() + 12 * HOUR_MS;
     let input = |date, at_ms| own.prices.when(date, at_ms).unwrap().rates.input;
     assert_eq!(input(day("2026-06-30"), Some(noon)), 1_000_000);
-    assert_eq!((input(day("2026-07-01"), Some(noon)), input(day("2026-07-01"), Some(0))), (3_000_000, 2_000_000));
+    assert_eq!(
+        (input(day("2026-07-01"), Some(noon)), input(day("2026-07-01"), Some(0))),
+        (3_000_000, 2_000_000)
+    );
     let tier = own.prices.at(day("2026-07-01")).unwrap().tier.unwrap();
     assert!(tier.applies_to(&usage(5, 100, 6, 0, 0)) && !tier.applies_to(&usage(5, 100, 5, 0, 0)));
     let batch = Service { batch: true, ..Service::default() };
@@ -288,8 +303,10 @@ fn a_models_file_gives_prices_with_dates_and_hours() {
         ("price = { input = 1, output = 1, from = \"soon\" }", "date `soon`"),
         ("price = { input = 1, output = 1 }\nprices = []", "both given"),
         ("read_multiple = 0.0000001", "read_multiple"),
-        ("price = { input = 1, output = 1, long = { above_prompt_tokens = 1, counts = \"all\", input = 1, output = 1 } }",
-         "`all` is no class"),
+        (
+            "price = { input = 1, output = 1, long = { above_prompt_tokens = 1, counts = \"all\", input = 1, output = 1 } }",
+            "`all` is no class",
+        ),
     ] {
         let error = models.add_text(&format!("[[model]]\nid = \"bad\"\n{bad}\n"), "my.toml").unwrap_err();
         assert!(error.to_string().contains(message), "{error}");
@@ -304,13 +321,20 @@ fn batches_fast_mode_and_regions_have_their_factors() {
     let standard = Service::default();
     // Docs: fast mode of Opus 5.5 costs 8 and 40; batches half; the United States only a tenth more.
     let fast = bought(Service { speed: Speed::Fast, ..standard });
-    assert_eq!((fast.input, fast.output, fast.write_short, fast.read), (8_000_000, 40_000_000, 10_000_000, 400_000));
+    assert_eq!(
+        (fast.input, fast.output, fast.write_short, fast.read),
+        (8_000_000, 40_000_000, 10_000_000, 400_000)
+    );
     let both = bought(Service { batch: true, region: Region::Us, ..standard });
     assert_eq!((both.input, both.read), (2_200_000, 110_000));
     let haiku = models.get("claude-haiku-5-5").unwrap();
     let batch = Service { batch: true, ..standard };
     let cost = haiku.priced(None, &batch).unwrap().price(None).unwrap().cost(&usage(100_001, 0, 0, 0, 1_000));
-    assert_eq!((cost.total(), cost.tier), (525_005 * PICO / 20_000_000, TierName::Long), "half of a long prompt");
+    assert_eq!(
+        (cost.total(), cost.tier),
+        (525_005 * PICO / 20_000_000, TierName::Long),
+        "half of a long prompt"
+    );
     for service in [Service { speed: Speed::Fast, ..standard }, Service { speed: Speed::Fast, ..batch }] {
         assert!(haiku.priced(None, &service).is_err());
     }

@@ -52,7 +52,9 @@ fn population(seed: u64, sessions: u64, result_tokens: (u32, u32)) -> Vec<Consta
 /// A model whose cache finds every entry: the closed form knows no look-back.
 fn model(models: &Models) -> ModelSpec {
     let mut model = models.get("claude-opus-5-5").expect("built in").clone();
-    model.cache.as_mut().expect("it has one").lookback_positions = 1_000_000;
+    let cache = model.cache.as_mut().expect("it has one");
+    let ctxsim::provider::cache_spec::CacheKind::Breakpoints(breakpoints) = &mut cache.kind else { panic!() };
+    breakpoints.lookback_positions = 1_000_000;
     model
 }
 

@@ -267,6 +267,8 @@ impl<'a> Bound<'a> {
                 _ => None,
             },
             warm_prefix: self.config.common.get(super::WARM_PREFIX) == Some(&ParamValue::Bool(true)),
+            keep_alive: super::common::keep_alive(&self.config.common),
+            truncates: super::common::truncates(&self.config.common),
             model_id_utf16: self.model.id.encode_utf16().count() as u64,
             warnings: self.warnings.clone(),
         })

@@ -3,6 +3,7 @@
 
 mod edits;
 mod triggers;
+mod vendors;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -121,6 +121,7 @@ fn params() -> impl Strategy<Value = Params> {
         messages_key,
         prefix_mismatch,
         binding_beta,
+        truncates: false,
     })
 }
 

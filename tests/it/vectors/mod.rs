@@ -10,6 +10,7 @@ mod offload;
 mod policy;
 mod provider;
 mod requests;
+mod server;
 mod sized;
 mod strategy;
 
@@ -34,7 +35,8 @@ pub struct Case<'a> {
 pub type Run = fn(&Case<'_>) -> Option<Value>;
 
 /// Rooms register their mechanisms here, one line each.
-const ROOMS: &[&[(&str, Run)]] = &[provider::MECHANISMS, policy::MECHANISMS, strategy::MECHANISMS];
+const ROOMS: &[&[(&str, Run)]] =
+    &[provider::MECHANISMS, server::MECHANISMS, policy::MECHANISMS, strategy::MECHANISMS];
 
 /// What is not built yet, and why: (system, mechanism, reason). Nothing else may be skipped.
 const PENDING: &[(&str, &str, &str)] = &[

@@ -247,5 +247,6 @@ fn parameters(params: &Fields) -> Params {
             Some(other) => panic!("prefix_mismatch_behavior {other}"),
         },
         binding_beta: params.get("beta").and_then(Value::as_bool).unwrap_or(false),
+        truncates: false,
     }
 }

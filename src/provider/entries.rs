@@ -1,0 +1,107 @@
+//! What a served request leaves behind: entries at its breakpoints, or all of its prefix.
+//!
+//! Rules: docs/sources.md A4, A5 (prompt-caching page, 2026-10-08), D1.
+
+use super::cache::Entry;
+use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, Refresh};
+use super::look::Reading;
+use super::path::{Cached, Path};
+use super::{Marker, Request, Ttl};
+use crate::usage::Usage;
+
+pub(crate) fn ttl_ms(spec: &CacheSpec, ttl: Ttl) -> i64 {
+    match ttl {
+        Ttl::Short => spec.short_ttl_ms,
+        Ttl::Long => spec.long_ttl_ms,
+    }
+}
+
+pub(crate) fn new_entry(spec: &CacheSpec, ttl: Ttl, at_ms: i64, ttft_ms: u32) -> Entry {
+    let readable_from_ms = at_ms + i64::from(ttft_ms);
+    Entry { ttl, expires_ms: at_ms + ttl_ms(spec, ttl), readable_from_ms, unit: false }
+}
+
+/// Keeps what a served request leaves in the cache, and bills it.
+pub(crate) fn serve(
+    spec: &CacheSpec,
+    request: &Request<'_>,
+    path: &mut Path,
+    markers: &[Marker],
+    reading: &Reading,
+) -> Usage {
+    let Some(cache) = spec.any_prefix() else {
+        return serve_entries(spec, request, path, markers, reading.entry);
+    };
+    path.cover(&cache, spec.short_ttl_ms, request.at_ms, request.ttft_ms);
+    let total_tokens = path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
+    Usage {
+        cache_read_tokens: reading.tokens,
+        uncached_tokens: total_tokens - reading.tokens,
+        ..Usage::default()
+    }
+}
+
+/// Refreshes what was read, writes behind it, and bills (docs/sources.md A5).
+fn serve_entries(
+    spec: &CacheSpec,
+    request: &Request<'_>,
+    path: &mut Path,
+    markers: &[Marker],
+    hit: Option<usize>,
+) -> Usage {
+    let at_ms = request.at_ms;
+    let refreshes_before = matches!(
+        spec.kind,
+        CacheKind::Breakpoints(Breakpoints { refresh: Refresh::MatchedAndMarkedBefore, .. })
+    );
+    let hit_index = hit.map(|at| path.cached[at].index);
+    if let Some(at) = hit {
+        let entry = &mut path.cached[at].entry;
+        entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
+    }
+    let total_tokens = path.nodes.last().map_or(0, |n| n.tokens);
+    let read_tokens = hit_index.map_or(0, |i| path.nodes[i as usize].tokens);
+    let (mut long_to, mut written_to) = (read_tokens, read_tokens);
+    for marker in markers {
+        let node = path.nodes[marker.after as usize];
+        match hit_index {
+            Some(hit) if marker.after == hit => {}
+            Some(hit) if marker.after < hit => {
+                if refreshes_before
+                    && let Some(at) = path.cached_at(marker.after)
+                    && path.cached[at].entry.hits(at_ms)
+                {
+                    let entry = &mut path.cached[at].entry;
+                    entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
+                }
+            }
+            _ if node.tokens < spec.minimum_tokens => {}
+            _ => {
+                write(path, marker.after, new_entry(spec, marker.ttl, at_ms, request.ttft_ms), at_ms);
+                written_to = node.tokens;
+                if marker.ttl == Ttl::Long {
+                    long_to = node.tokens;
+                }
+            }
+        }
+    }
+    Usage {
+        cache_read_tokens: read_tokens,
+        cache_write_1h_tokens: long_to - read_tokens,
+        cache_write_5m_tokens: written_to - long_to,
+        uncached_tokens: total_tokens - written_to + u64::from(request.tail_tokens),
+        output_tokens: 0,
+    }
+}
+
+fn write(path: &mut Path, index: u32, entry: Entry, at_ms: i64) {
+    let cached = Cached { index, position: path.nodes[index as usize].position, entry };
+    if path.cached.last().is_none_or(|last| last.index < index) {
+        path.cached.push(cached);
+        return;
+    }
+    match path.cached.binary_search_by_key(&index, |c| c.index) {
+        Ok(at) => path.cached[at].entry.rewrite(entry, at_ms),
+        Err(at) => path.cached.insert(at, cached),
+    }
+}
