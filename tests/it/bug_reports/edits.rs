@@ -350,10 +350,7 @@ fn steps_of_twenty_break_a_twentieth_of_the_requests() {
 
 /// The same file read at turns 3 and 9 of twelve: equal calls with equal results.
 fn read_twice() -> Session {
-    // Without thinking all of it is within the 20 blocks that a marker looks back.
-    let (requests, result_utf16, result_tokens) = (12, 10_000, 2_500);
-    let growth = ConstantGrowth { requests, result_utf16, result_tokens, thinking_tokens: 0, ..base() };
-    let mut session = growth.session();
+    let mut session = results_of_ten_thousand(12);
     let blocks = &mut session.blocks;
     for kind in [BlockKind::ToolUse, BlockKind::ToolResult] {
         let of_kind: Vec<usize> = (0..blocks.len()).filter(|i| blocks.kind[*i] == kind).collect();
@@ -389,8 +386,8 @@ fn of_two_copies_the_one_that_was_not_sent_yet_goes_for_free() {
         record.requests[request - 1].usage.prompt_tokens()
     };
     let (_, none) = simulate(&session, "");
-    // What had been sent before the third result came is still read.
-    assert_eq!(read(&record), before(&none, 3));
+    // Nothing is read of what was sent from the third result on.
+    assert!(read(&record) <= before(&none, 3));
     let (earliest, record) = simulate(&session, &repeated("dedupe", "duplicates = \"later\""));
     assert_eq!((passes(&record), breaks(&record)), (vec![10], vec![]));
     assert_eq!(read(&record), before(&none, 9));
