@@ -317,13 +317,17 @@ impl Tail {
 
     /// Whether there is a place in the history where a tail may begin, whatever the messages weigh.
     pub fn has_places(&self, view: &View<'_>) -> bool {
+        let Some(front) = view.live.first_from(view.live_from) else { return false };
+        if self.at_least_turns > 0
+            && turns::boundary(view, self.turn, self.at_least_turns, view.revealed) <= front
+        {
+            return false;
+        }
         let needs_none = self.toward == Toward::Newer && !self.needs_a_place;
-        let front = view.live.first_from(view.live_from);
-        let is_behind = |user: &u32| front.is_some_and(|front| *user > front);
         self.snap != Snap::User
             || needs_none
             || view.has_texts_for_pairs
-            || view.user_messages.last().is_some_and(is_behind)
+            || view.user_messages.last().is_some_and(|user| *user > front)
     }
 
     /// Whether a tail may begin at this message.
@@ -332,7 +336,13 @@ impl Tail {
         match view.session.blocks.kind[start as usize] {
             BlockKind::UserText | BlockKind::Image => true,
             BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => self.snap != Snap::User,
-            BlockKind::ToolResult => view.is_text_for_pair(start),
+            // A text for a pair, unless a result behind it still has its call in front.
+            BlockKind::ToolResult => {
+                let kinds = &view.session.blocks.kind;
+                let is_result = |block: &u32| kinds[*block as usize] == BlockKind::ToolResult;
+                let batch = view.message_from(start, true);
+                view.live_in(batch).filter(is_result).all(|block| view.is_text_for_pair(block))
+            }
         }
     }
 

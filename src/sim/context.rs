@@ -464,7 +464,8 @@ impl<'s> Context<'s> {
         let revealed = self.view.revealed;
         for block in blocks.iter().copied().filter(|b| *b < revealed) {
             let state = self.view.states[block as usize];
-            if !state.has(State::ELIDED) && !state.has_left() {
+            // Where a text stands for a call and its result, there is no result to clear.
+            if !state.has(State::ELIDED) && !state.has_left() && !self.view.is_text_for_pair(block) {
                 elided.push(Stub { block, tokens, utf16: 0, server: false, hidden: false, recorded: true });
             }
         }
