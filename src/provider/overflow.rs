@@ -271,7 +271,7 @@ mod tests {
                 continue;
             }
             for (i, digit) in digits.chars().enumerate() {
-                if i > 0 && (digits.len() - i) % 3 == 0 {
+                if i > 0 && (digits.len() - i).is_multiple_of(3) {
                     out.push(separator);
                 }
                 out.push(digit);

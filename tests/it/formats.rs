@@ -23,7 +23,7 @@ fn promised(file: &str) -> (u64, String) {
 }
 
 fn ctxsim(args: &[&str]) -> Vec<u8> {
-    let output = run(&root(), args);
+    let output = run(root(), args);
     assert_eq!(code(&output), 0, "{args:?}: {}", stderr(&output));
     output.stdout
 }

@@ -33,7 +33,7 @@ fn reports_are_what_the_scenarios_say_today() {
     assert!(scenarios().len() >= 9);
     for path in scenarios() {
         let (name, dir) = (name(&path), out.path().join(name(&path)));
-        let output = run(&root(), [Path::new("run"), &path, Path::new("--out"), &dir, Path::new("--quiet")]);
+        let output = run(root(), [Path::new("run"), &path, Path::new("--out"), &dir, Path::new("--quiet")]);
         assert_eq!(code(&output), 0, "{name}: {}", stderr(&output));
         let written = fs::read_to_string(dir.join("report.md")).unwrap();
         assert_eq!(written, committed(&name), "reports/{name}/report.md has drifted: run .ci/regenerate");

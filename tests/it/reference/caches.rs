@@ -59,8 +59,8 @@ impl Naive {
             return;
         }
         let answered = prompt.at.iter().filter(|&&i| i < end + answer).count();
-        for p in before..answered {
-            let state = self.held.states.entry(names[p]).or_insert(State { unit: false, ..base });
+        for (p, name) in names.iter().enumerate().take(answered).skip(before) {
+            let state = self.held.states.entry(*name).or_insert(State { unit: false, ..base });
             if request.at_ms >= state.expires_ms {
                 *state = State { unit: false, ..base };
             }
@@ -90,7 +90,8 @@ impl Naive {
                 let is_unit =
                     |p: &usize| self.is(Fault::AnyPrefixIsAUnit) || state(*p).is_some_and(|s| s.unit);
                 let unit = (0..shared).rev().find(is_unit).map_or(0, |p| tokens(p + 1));
-                if interval == 0 { unit } else { unit.max(tokens(shared) / interval * interval) }
+                let steps = tokens(shared).checked_div(interval).unwrap_or(0);
+                unit.max(steps * interval)
             }
             Cache::Breakpoints | Cache::MessageEnds { .. } => 0,
         };
