@@ -261,18 +261,19 @@ impl Path {
     /// Goes over blocks of messages that nothing is asked about but what they are: nearly all there are.
     fn extend_plain(&mut self, blocks: &[SentBlock], mut node: Node, store: &mut Store) -> Node {
         let look_up = !store.is_empty();
-        for block in blocks {
+        let mut index = self.nodes.len() as u32;
+        self.nodes.extend(blocks.iter().map(|block| {
             let tag = block.kind as u64;
             node.bound = mix(node.bound, block.hash, tag);
             node.chain = mix(node.chain, block.hash, tag);
             node.tokens += u64::from(block.tokens);
             node.position += 1;
-            self.nodes.push(node);
             if look_up && let Some(entry) = store.take(node.chain) {
-                let index = self.nodes.len() as u32 - 1;
                 self.cached.push(Cached { index, position: node.position, entry });
             }
-        }
+            index += 1;
+            node
+        }));
         node
     }
 
@@ -446,12 +447,17 @@ impl Path {
         }
     }
 
+    /// The same, to be changed; it is probably the `nth`.
+    pub(crate) fn entry_at(&mut self, index: u32, nth: usize) -> Option<&mut Entry> {
+        let at = match self.cached.get(nth) {
+            Some(cached) if cached.index == index => nth,
+            _ => self.cached_at(index)?,
+        };
+        self.cached.get_mut(at).map(|cached| &mut cached.entry)
+    }
+
     /// The entry at exactly this block.
     pub(crate) fn cached_at(&self, index: u32) -> Option<usize> {
-        // Markers on tools and system stand at the bottom, the newest at the top: look there first.
-        if let Some(at) = self.cached.iter().take(4).position(|c| c.index == index) {
-            return Some(at);
-        }
         self.cached.binary_search_by_key(&index, |c| c.index).ok()
     }
 }
