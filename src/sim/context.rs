@@ -183,16 +183,13 @@ impl<'s> Context<'s> {
         self.view.states.resize(columns.end, State::default());
         let tokens: u64 = session.blocks.tokens[columns.clone()].iter().map(|t| u64::from(*t)).sum();
         self.view.raw_tokens += tokens;
-        for (block, kind) in range.zip(&session.blocks.kind[columns]) {
-            match kind {
-                BlockKind::ToolResult => {
-                    let images = session.parts_of(block).map_or(0, |p| p.image_base64_chars);
-                    self.view.tool_results_utf16 +=
-                        u64::from(session.blocks.utf16[block as usize]) + u64::from(images);
-                    self.view.results.push(block);
-                }
-                BlockKind::UserText | BlockKind::Image => self.note_user_message(block),
-                BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => {}
+        for (block, kind) in (range.start..).zip(&session.blocks.kind[columns]) {
+            if *kind == BlockKind::ToolResult {
+                let images = self.view.images_utf16(block);
+                self.view.tool_results_utf16 += u64::from(session.blocks.utf16[block as usize]) + images;
+                self.view.results.push(block);
+            } else if !kind.is_assistant() {
+                self.note_user_message(block);
             }
         }
     }

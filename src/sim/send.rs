@@ -48,14 +48,18 @@ impl Context<'_> {
         let (view, stubs, answers_edited) = (&self.view, &self.stubs, self.answers_edited);
         let summary_ref = self.summary_at.checked_sub(1).filter(|_| self.summary_at > view.live_from);
         let mut at = stubs.partition_point(|s| s.block < first);
-        self.wire.rewrite_from(first, cause, |block, sent| {
+        self.wire.rewrite_from(first, cause, |block, mut sent| {
             let state = view.states[block as usize];
+            let is_summary = || summary_ref == Some(block) && sent.kind == SentKind::Text;
+            if !state.is_sent() && !is_summary() {
+                return None;
+            }
             // Only results, and calls and thinking where a rule is about them, are ever sent as something else.
             let is_edited = |kind| answers_edited && matches!(kind, SentKind::ToolUse | SentKind::Thinking);
             if sent.kind == SentKind::ToolResult || is_edited(sent.kind) {
-                edited_content(view, stubs, &mut at, block, state).put_into(sent);
+                edited_content(view, stubs, &mut at, block, state).put_into(&mut sent);
             }
-            state.is_sent() || (summary_ref == Some(block) && sent.kind == SentKind::Text)
+            Some(sent)
         });
     }
 
@@ -70,9 +74,13 @@ impl Context<'_> {
 /// What is sent of a block; `at` is the first stub at or behind it that is known of, and moves on.
 fn edited_content(view: &View<'_>, stubs: &[Stub], at: &mut usize, block: u32, state: State) -> Content {
     let session = view.session;
-    *at += stubs[*at..].iter().take_while(|s| s.block < block).count();
     let stored_tokens = view.stored_of(block).map(|s| s.tokens);
-    let stub = stubs.get(*at).filter(|s| s.block == block && state.has(State::ELIDED));
+    let stub = if state.has(State::ELIDED) {
+        *at += stubs[*at..].iter().take_while(|s| s.block < block).count();
+        stubs.get(*at).filter(|s| s.block == block)
+    } else {
+        None
+    };
     match (stub, stored_tokens) {
         (Some(stub), _) if stub.server => Content::placeholder(session, block, stored_tokens, stub.tokens),
         (Some(stub), _) => Content::stub(session, block, stub.tokens),
