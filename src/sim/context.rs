@@ -417,10 +417,13 @@ impl<'s> Context<'s> {
     pub(super) fn withhold(&mut self, range: Range<u32>) -> (u64, Option<u32>) {
         let mut count = 0;
         let mut first = None;
-        for block in range.start.max(self.view.live_from)..range.end.min(self.view.revealed) {
+        let session = self.view.session;
+        let first_block = range.start.max(self.view.live_from);
+        let end = range.end.min(self.view.revealed).max(first_block);
+        let kinds = &session.blocks.kind[first_block as usize..end as usize];
+        for (block, _) in (first_block..).zip(kinds).filter(|(_, kind)| **kind == BlockKind::Thinking) {
             let i = block as usize;
-            let is_sent = self.view.session.blocks.kind[i] == BlockKind::Thinking
-                && is_replayable(self.view.session.blocks.flags[i])
+            let is_sent = is_replayable(session.blocks.flags[i])
                 && !self.view.states[i].has(State::WITHHELD)
                 && !self.view.states[i].has_left();
             if is_sent {

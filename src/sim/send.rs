@@ -25,20 +25,20 @@ impl Context<'_> {
 
     fn send_blocks(&mut self, range: Range<u32>) {
         let session = self.view.session;
-        let states = &self.view.states[range.start as usize..range.end as usize];
-        if states.iter().all(|state| *state == State::default()) {
-            self.wire.push_as_recorded(session, range);
-            return;
-        }
-        let mut stubs = self.stubs.partition_point(|s| s.block < range.start);
-        for block in range {
-            let state = self.view.states[block as usize];
-            if state == State::default() {
-                self.wire.push_as_recorded(session, block..block + 1);
-            } else if state.is_sent() {
-                let content = edited_content(&self.view, &self.stubs, &mut stubs, block, state);
-                self.wire.push_edited(session, block, content);
+        let mut stubs = None;
+        let mut from = range.start;
+        loop {
+            from = self.wire.push_as_recorded(session, from..range.end, &self.view.states);
+            if from == range.end {
+                return;
             }
+            let state = self.view.states[from as usize];
+            if state != State::default() && state.is_sent() {
+                let at = stubs.get_or_insert_with(|| self.stubs.partition_point(|s| s.block < from));
+                let content = edited_content(&self.view, &self.stubs, at, from, state);
+                self.wire.push_edited(session, from, content);
+            }
+            from += 1;
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::cause::Cause;
 use crate::policy::strategy::{MarkerPlace, MarkerSpec};
-use crate::policy::view::SummaryMessage;
+use crate::policy::view::{State, SummaryMessage};
 use crate::provider::{Marker, NO_LINK, SentBlock, SentKind};
 use crate::session::{BlockKind, Flags, Prefix, PrefixBlock, Session};
 
@@ -145,19 +145,18 @@ impl Wire {
         }
     }
 
-    /// Appends blocks as recorded. Unsigned thinking is never sent.
-    pub(super) fn push_as_recorded(&mut self, session: &Session, range: Range<u32>) {
+    /// Appends blocks as recorded, up to the first that is not sent so: something has happened to it, or it is
+    /// thinking without a signature. Gives where that is.
+    pub(super) fn push_as_recorded(&mut self, session: &Session, range: Range<u32>, states: &[State]) -> u32 {
         let columns = range.start as usize..range.end as usize;
-        let kinds = session.blocks.kind[columns.clone()].iter().zip(&session.blocks.flags[columns]);
-        let is_left_out = |kind: BlockKind, flags| kind == BlockKind::Thinking && !is_replayable(flags);
-        let mut from = range.start;
-        for (block, (kind, flags)) in range.clone().zip(kinds) {
-            if is_left_out(*kind, *flags) {
-                self.extend_as_recorded(session, from..block);
-                from = block + 1;
-            }
-        }
-        self.extend_as_recorded(session, from..range.end);
+        let kinds = session.blocks.kind[columns.clone()].iter().zip(&session.blocks.flags[columns.clone()]);
+        let is_plain = |((kind, flags), state): &((&BlockKind, &Flags), &State)| {
+            **state == State::default() && is_ever_sent(**kind, **flags)
+        };
+        let plain = kinds.zip(&states[columns]).take_while(is_plain).count();
+        let end = range.start + u32::try_from(plain).unwrap_or(u32::MAX);
+        self.extend_as_recorded(session, range.start..end);
+        end
     }
 
     /// Appends blocks that are all sent.
@@ -200,11 +199,12 @@ impl Wire {
 
     /// Appends a block with another content than the recorded one.
     pub(super) fn push_edited(&mut self, session: &Session, block: u32, content: Content) {
-        self.push_as_recorded(session, block..block + 1);
-        if self.refs.last() == Some(&block)
-            && let Some(sent) = self.blocks.last_mut()
-        {
-            content.put_into(sent);
+        let i = block as usize;
+        if is_ever_sent(session.blocks.kind[i], session.blocks.flags[i]) {
+            self.extend_as_recorded(session, block..block + 1);
+            if let Some(sent) = self.blocks.last_mut() {
+                content.put_into(sent);
+            }
         }
     }
 
@@ -317,6 +317,11 @@ const SENT_AS: [(SentKind, usize); 6] = {
     table[BlockKind::ToolUse as usize] = (SentKind::ToolUse, 1);
     table
 };
+
+/// Whether a client sends such a block at all: thinking without a signature it does not.
+fn is_ever_sent(kind: BlockKind, flags: Flags) -> bool {
+    kind != BlockKind::Thinking || is_replayable(flags)
+}
 
 /// Thinking is replayed if it is signed; redacted thinking carries its signature inside.
 pub(super) fn is_replayable(flags: Flags) -> bool {
