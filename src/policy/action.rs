@@ -10,6 +10,10 @@ pub use super::twins::Repeated;
 use crate::session::Tool;
 
 /// What a rule does.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a strategy has a few of them, made once and never moved in a run"
+)]
 #[derive(Debug, Clone)]
 pub enum Action {
     Offload(OffloadRule),

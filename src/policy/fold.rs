@@ -315,6 +315,17 @@ impl Tail {
         Some(raw)
     }
 
+    /// Whether there is a place in the history where a tail may begin, whatever the messages weigh.
+    pub fn has_places(&self, view: &View<'_>) -> bool {
+        let needs_none = self.toward == Toward::Newer && !self.needs_a_place;
+        let front = view.live.first_from(view.live_from);
+        let is_behind = |user: &u32| front.is_some_and(|front| *user > front);
+        self.snap != Snap::User
+            || needs_none
+            || view.has_texts_for_pairs
+            || view.user_messages.last().is_some_and(is_behind)
+    }
+
     /// Whether a tail may begin at this message.
     fn may_begin(&self, view: &View<'_>, start: u32) -> bool {
         view.work.add(1);
@@ -338,7 +349,8 @@ impl Tail {
             starts.binary_search(*start).is_ok()
         };
         let place = match (self.toward, self.snap) {
-            (Toward::Newer, Snap::User) if !view.has_texts_for_pairs => users[users.partition_point(|b| *b < starts[raw])..]
+            (Toward::Newer, Snap::User) if !view.has_texts_for_pairs => users
+                [users.partition_point(|b| *b < starts[raw])..]
                 .iter()
                 .find(is_start)
                 .filter(|b| **b < end),

@@ -8,7 +8,7 @@ use super::Policy;
 use super::action::{Action, Growth, OffloadRule, StubRule, TruncateRule};
 use super::cadence::Memo;
 use super::estimate::{Anchor, EstimateLaw, TextSize};
-use super::fold::SummarizeRule;
+use super::fold::{Keep, SummarizeRule};
 use super::items::item_size;
 use super::laws::{Facts, excerpt, lines_in_part};
 use super::measures::Results;
@@ -249,7 +249,10 @@ impl<'p> Interpreter<'p> {
                     self.sums(rule, view, law);
                 }
                 let sums = &self.sums[if spec.scope.estimate.is_some() { rule + 1 } else { 0 }];
-                let cuts = fold.truncate_results.as_ref().zip(law).map(|(cut, law)| cut.cuts(view, law));
+                // Where there is no place to cut the history, the results are not gone through either.
+                let may_fold = !matches!(&fold.keep, Keep::Tail(tail) if !tail.has_places(view));
+                let cut = fold.truncate_results.as_ref().filter(|_| may_fold);
+                let cuts = cut.zip(law).map(|(cut, law)| cut.cuts(view, law));
                 let Some(cuts) = cuts.filter(|cuts| !cuts.is_empty()) else {
                     return fold_plan::decide(
                         fold,

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::view::View;
+
 /// Runs of blocks that are in the history, ascending; no two touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Live {
@@ -91,6 +93,28 @@ impl Live {
         for run in runs {
             self.push(run);
         }
+    }
+}
+
+impl View<'_> {
+    /// The blocks of a range that are in the history.
+    pub fn live_in(&self, range: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + Clone {
+        self.live.runs_in(range).flatten().inspect(|_| self.work.add(1))
+    }
+
+    /// The client messages of which a block is in the history, from block `from` on; the first begins there
+    /// or later.
+    pub fn messages_from(&self, from: u32, merged: bool) -> impl Iterator<Item = Range<u32>> {
+        let mut from = from;
+        std::iter::from_fn(move || {
+            let mut start = self.live.first_from(from)?;
+            while start > from && self.are_one_message(start - 1, start, merged) {
+                start -= 1;
+            }
+            let message = self.message_from(start, merged);
+            from = message.end;
+            Some(message)
+        })
     }
 }
 

@@ -36,6 +36,19 @@ pub enum MeasuredState {
 }
 
 impl View<'_> {
+    /// The history as it would be with other content for some items, ascending.
+    pub fn with_stored(&self, stored: &[Stored]) -> Self {
+        let mut view = self.clone();
+        for new in stored {
+            match view.stored.binary_search_by_key(&new.block, |s| s.block) {
+                Ok(at) => view.stored[at] = *new,
+                Err(at) => view.stored.insert(at, *new),
+            }
+            view.states[new.block as usize].0 |= State::REPLACED.0;
+        }
+        view
+    }
+
     /// The history in another state.
     pub fn in_state(&self, state: MeasuredState) -> Self {
         let mut view = self.clone();

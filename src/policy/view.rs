@@ -166,39 +166,6 @@ impl View<'_> {
         i >= self.live_from && !self.states[i as usize].has_left()
     }
 
-    /// The history as it would be with other content for some items, ascending.
-    pub fn with_stored(&self, stored: &[Stored]) -> Self {
-        let mut view = self.clone();
-        for new in stored {
-            match view.stored.binary_search_by_key(&new.block, |s| s.block) {
-                Ok(at) => view.stored[at] = *new,
-                Err(at) => view.stored.insert(at, *new),
-            }
-            view.states[new.block as usize].0 |= State::REPLACED.0;
-        }
-        view
-    }
-
-    /// The blocks of a range that are in the history.
-    pub fn live_in(&self, range: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + Clone {
-        self.live.runs_in(range).flatten().inspect(|_| self.work.add(1))
-    }
-
-    /// The client messages of which a block is in the history, from block `from` on; the first begins there
-    /// or later.
-    pub fn messages_from(&self, from: u32, merged: bool) -> impl Iterator<Item = Range<u32>> {
-        let mut from = from;
-        std::iter::from_fn(move || {
-            let mut start = self.live.first_from(from)?;
-            while start > from && self.are_one_message(start - 1, start, merged) {
-                start -= 1;
-            }
-            let message = self.message_from(start, merged);
-            from = message.end;
-            Some(message)
-        })
-    }
-
     /// Sizes of a block whose stored content is not the recorded one.
     #[inline]
     pub fn stored_of(&self, block: u32) -> Option<&Stored> {

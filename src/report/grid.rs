@@ -258,7 +258,7 @@ fn narrower(results: &ResultSet, causes: &[Cause], corner: &str, cell: fn(&MissT
         false => t.policy.clone(),
     });
     let policies: Vec<String> = policies.collect();
-    let cell = |policy: usize, cause: Cause| cell(&results.totals[policy].summary.miss(cause));
+    let cell = |policy: usize, cause: Cause| cell(results.totals[policy].summary.miss(cause));
     let titled = |titles: Vec<String>| {
         let names = titles.into_iter().map(|title| (title, true));
         Grid::new([(corner.to_owned(), false)].into_iter().chain(names))

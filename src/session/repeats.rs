@@ -13,17 +13,22 @@ pub const REFETCH_REQUESTS: u32 = 20;
 pub struct Repeat {
     /// The call.
     pub call: u32,
-    /// Newest result of such a call before it.
+    /// Newest result of such a call before it; for those before that, see [`Blocks::result_before`].
     pub earlier: u32,
-    /// The call of `earlier`, where that is a repeat too: its index in the list.
-    pub before: Option<usize>,
     /// What it brought.
     pub result: Option<u32>,
 }
 
 /// The repeats among blocks, looked for when they are first asked for.
 #[derive(Debug, Default)]
-pub(super) struct Repeats(OnceLock<Vec<Repeat>>);
+pub(super) struct Repeats(OnceLock<Found>);
+
+#[derive(Debug, Default)]
+struct Found {
+    repeats: Vec<Repeat>,
+    /// Results, ascending, each with the one before it of an equal call.
+    older: Vec<(u32, u32)>,
+}
 
 /// A copy may be changed before it is asked.
 impl Clone for Repeats {
@@ -45,25 +50,30 @@ impl Blocks {
     /// Calls of which an equal one (same tool, same arguments) had brought a result before, in order. Results that
     /// stand for missing ones are none. Worked out once: the blocks are complete when they are first asked for.
     pub fn repeated_calls(&self) -> &[Repeat] {
+        &self.found().repeats
+    }
+
+    /// The newest result in front of `result` of a call equal to its own.
+    pub fn result_before(&self, result: u32) -> Option<u32> {
+        let older = &self.found().older;
+        older.binary_search_by_key(&result, |(block, _)| *block).ok().map(|at| older[at].1)
+    }
+
+    fn found(&self) -> &Found {
         self.repeats.0.get_or_init(|| self.find_repeats())
     }
 
-    fn find_repeats(&self) -> Vec<Repeat> {
-        let mut repeats: Vec<Repeat> = Vec::new();
+    fn find_repeats(&self) -> Found {
+        let Found { mut repeats, mut older } = Found::default();
         // By call: what it asks for, and which repeat it is.
         let mut asked: BTreeMap<u32, (u64, Option<usize>)> = BTreeMap::new();
-        let mut newest: BTreeMap<u64, (u32, Option<usize>)> = BTreeMap::new();
+        let mut newest: BTreeMap<u64, u32> = BTreeMap::new();
         for (block, i) in (0_u32..).zip(0..self.len()) {
             let (call, hash) = (self.call[i], self.hash[i]);
             match self.kind[i] {
                 BlockKind::ToolUse if call != NONE => {
-                    let repeat = newest.get(&hash).map(|(earlier, before)| {
-                        repeats.push(Repeat {
-                            call: block,
-                            earlier: *earlier,
-                            before: *before,
-                            result: None,
-                        });
+                    let repeat = newest.get(&hash).map(|earlier| {
+                        repeats.push(Repeat { call: block, earlier: *earlier, result: None });
                         repeats.len() - 1
                     });
                     asked.insert(call, (hash, repeat));
@@ -73,12 +83,12 @@ impl Blocks {
                     if let Some(repeat) = repeat {
                         repeats[repeat].result = Some(block);
                     }
-                    newest.insert(hash, (block, repeat));
+                    older.extend(newest.insert(hash, block).map(|before| (block, before)));
                 }
                 _ => {}
             }
         }
-        repeats
+        Found { repeats, older }
     }
 }
 
@@ -103,12 +113,14 @@ mod tests {
             session.blocks.hash[calls[again] as usize] = session.blocks.hash[calls[0] as usize];
         }
         let found: Vec<_> =
-            session.blocks.repeated_calls().iter().map(|r| (r.call, r.earlier, r.before, r.result)).collect();
+            session.blocks.repeated_calls().iter().map(|r| (r.call, r.earlier, r.result)).collect();
         let expected = [
-            (calls[4], results[1], None, Some(results[4])),
-            (calls[7], results[4], Some(0), Some(results[7])),
-            (calls[8], results[7], Some(1), None),
+            (calls[4], results[1], Some(results[4])),
+            (calls[7], results[4], Some(results[7])),
+            (calls[8], results[7], None),
         ];
         assert_eq!(found, expected);
+        let before = |result: usize| session.blocks.result_before(results[result]);
+        assert_eq!([7, 4, 1, 0].map(before), [Some(results[4]), Some(results[1]), Some(results[0]), None]);
     }
 }

@@ -210,19 +210,7 @@ impl<'a> Aside<'a> {
                 send(provider, &blocks, &self.markers(None, blocks.len() - 1), 0)
             }
             SummaryInput::Fork { prompt_utf16 } => {
-                let mut blocks = request.blocks.to_vec();
-                self.shed(&mut blocks);
-                blocks.push(self.instruction(*prompt_utf16, model));
-                let at = u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX);
-                let (last, front) = match request.markers.split_last() {
-                    Some((last, front)) => (Some(Marker { after: at, ..*last }), front),
-                    None => (None, request.markers),
-                };
-                let stands = |m: &&Marker| {
-                    self.less.tokens == 0 || blocks.get(m.after as usize).is_some_and(|b| b.kind.is_prefix())
-                };
-                let last = last.filter(|_| spec.writes_cache);
-                let markers: Vec<Marker> = front.iter().filter(stands).copied().chain(last).collect();
+                let (blocks, markers) = self.fork(request, *prompt_utf16, model);
                 send(provider, &blocks, &markers, request.tail_tokens)
             }
         };
@@ -236,6 +224,29 @@ impl<'a> Aside<'a> {
         let cost_pusd = super::run::price_of(model, day, day.map(|_| request.at_ms)).cost(&usage).total();
         let summary = self.summary(usage.output_tokens, model.tokenizer);
         Ok(SummaryCall { usage, cost_pusd, summary, sent_conversation: own })
+    }
+
+    /// The conversation as it is sent, with the instruction behind it; the last marker moves there.
+    fn fork(
+        &self,
+        request: &Request<'_>,
+        prompt_utf16: u64,
+        model: &ModelSpec,
+    ) -> (Vec<SentBlock>, Vec<Marker>) {
+        let mut blocks = request.blocks.to_vec();
+        self.shed(&mut blocks);
+        blocks.push(self.instruction(prompt_utf16, model));
+        let at = u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX);
+        let (last, front) = match request.markers.split_last() {
+            Some((last, front)) => (Some(Marker { after: at, ..*last }), front),
+            None => (None, request.markers),
+        };
+        let stands = |m: &&Marker| {
+            self.less.tokens == 0 || blocks.get(m.after as usize).is_some_and(|b| b.kind.is_prefix())
+        };
+        let last = last.filter(|_| self.plan.spec.writes_cache);
+        let markers = front.iter().filter(stands).copied().chain(last).collect();
+        (blocks, markers)
     }
 
     fn output_tokens(&self, prompt_tokens: u64) -> u64 {

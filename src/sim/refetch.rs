@@ -69,12 +69,11 @@ impl Refetches {
         let repeats = session.blocks.repeated_calls();
         while let Some(repeat) = repeats.get(self.next).filter(|r| r.call < output.end) {
             self.next += 1;
-            let mut earlier = Some((repeat.earlier, repeat.before));
-            while let Some((block, before)) = earlier.filter(|(block, _)| self.is_gone(*block)) {
-                debug_assert!(block < repeat.call);
-                earlier = before.map(|at| (repeats[at].earlier, repeats[at].before));
+            let mut earlier = Some(repeat.earlier);
+            while let Some(gone) = earlier.filter(|block| self.is_gone(*block)) {
+                earlier = session.blocks.result_before(gone);
             }
-            let Some((earlier, _)) = earlier.filter(|_| fetches(session, repeat.call)) else { continue };
+            let Some(earlier) = earlier.filter(|_| fetches(session, repeat.call)) else { continue };
             if is_there(view, earlier) {
                 summary.repeated_calls += 1;
                 continue;

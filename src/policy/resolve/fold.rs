@@ -331,7 +331,7 @@ fn check_input(toml: &SummarizeToml) -> Resolved<()> {
     }
     let is_middle_out = toml.on_overflow == OnSummaryOverflow::MiddleOut;
     let percents = &toml.leave_out_percent;
-    if is_middle_out != !percents.is_empty() || percents.iter().any(|p| *p == 0 || *p > 100) {
+    if is_middle_out == percents.is_empty() || percents.iter().any(|p| *p == 0 || *p > 100) {
         return Err(
             "`on_overflow = \"middle_out\"` goes with `leave_out_percent`, a list of numbers from 1 to 100"
                 .to_owned(),

@@ -339,10 +339,7 @@ fn steps_of_twenty_break_a_twentieth_of_the_requests() {
 
 /// The same file read at turns 3 and 9 of twelve: equal calls with equal results.
 fn read_twice() -> Session {
-    // Without thinking all of it is within the 20 blocks that a marker looks back.
-    let (requests, result_utf16, result_tokens) = (12, 10_000, 2_500);
-    let growth = ConstantGrowth { requests, result_utf16, result_tokens, thinking_tokens: 0, ..base() };
-    let mut session = growth.session();
+    let mut session = results_of_ten_thousand(12);
     let blocks = &mut session.blocks;
     for kind in [BlockKind::ToolUse, BlockKind::ToolResult] {
         let of_kind: Vec<usize> = (0..blocks.len()).filter(|i| blocks.kind[*i] == kind).collect();
@@ -374,15 +371,16 @@ fn of_two_copies_the_one_that_was_not_sent_yet_goes_for_free() {
     // Request 10 is the first with the result of the ninth call; the break is at the third.
     assert_eq!((passes(&record), breaks(&record)), (vec![10], vec![10]));
     let read = |record: &ctxsim::sim::FullRecorder| record.requests[9].usage.cache_read_tokens;
-    let before = |record: &ctxsim::sim::FullRecorder, request: usize| {
+    let prompt_of = |record: &ctxsim::sim::FullRecorder, request: usize| {
         record.requests[request - 1].usage.prompt_tokens()
     };
     let (_, none) = simulate(&session, "");
-    // What had been sent before the third result came is still read.
-    assert_eq!(read(&record), before(&none, 3));
+    // Of what was sent before the third result nothing is read either but tools and system prompt: 21 blocks lie between,
+    // more than a marker looks back.
+    assert_eq!(read(&record), 15_000);
     let (earliest, record) = simulate(&session, &repeated("dedupe", "duplicates = \"later\""));
     assert_eq!((passes(&record), breaks(&record)), (vec![10], vec![]));
-    assert_eq!(read(&record), before(&none, 9));
+    assert_eq!(read(&record), prompt_of(&none, 9));
     assert_eq!(latest.elided_results, earliest.elided_results);
     assert!(earliest.cost.total() < latest.cost.total());
     for order in

@@ -114,8 +114,8 @@ fn a_read_renews_the_life_of_an_entry() {
     assert_eq!((with.keep_alive.pings, with.keep_alive.converted_requests), (2, 1));
     // The life runs from the start of a request: a ping 240 seconds after an answer of 70 seconds is too late.
     let late = pinged(&session, 310, 1);
-    assert_eq!((late.usage.cache_read_tokens, late.keep_alive.converted_requests), (0, 0));
-    assert!(late.cost.total() > none.cost.total(), "it wrote the entry again, for nobody");
+    assert!(late.keep_alive.usage.cache_write_5m_tokens > 100_000, "it has to write the entry again");
+    assert!(late.cost.total() > none.cost.total(), "and costs more than it saves");
 }
 
 /// What pings cost and what they save is what they change of the bill.
