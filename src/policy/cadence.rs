@@ -55,27 +55,26 @@ impl Memo {
         occasion: &Occasion,
         view: &View<'_>,
     ) -> bool {
-        let since = if cadence.interval_in_turns {
-            self.turns_since(occasion)
-        } else {
-            self.requests_since(occasion)
+        let since = || {
+            if cadence.interval_in_turns { self.turns_since(occasion) } else { self.requests_since(occasion) }
         };
-        let limit = u64::try_from(firing.limit).unwrap_or(0);
-        let too_soon = self.has_acted() && since < cadence.min_interval;
-        let again = cadence.not_after_self && self.has_acted() && view.answered.len() <= self.answers;
-        let above_floor = cadence.no_refire_above_floor
-            && self.floor > limit
-            && firing.value < self.floor + self.floor / 10;
-        let broken = self.is_broken(cadence);
-        let waits_for_cold = match cadence.when_cache {
+        let limit = || u64::try_from(firing.limit).unwrap_or(0);
+        let too_soon = || cadence.min_interval > 0 && self.has_acted() && since() < cadence.min_interval;
+        let again = || cadence.not_after_self && self.has_acted() && view.answered.len() <= self.answers;
+        let above_floor = || {
+            cadence.no_refire_above_floor
+                && self.floor > limit()
+                && firing.value < self.floor + self.floor / 10
+        };
+        let waits_for_cold = || match cadence.when_cache {
             WhenCache::Any => false,
             WhenCache::Cold => !occasion.is_cold,
             WhenCache::PreferCold => {
-                let until = cadence.prefer_cold_until.unwrap_or(limit + limit / 4);
+                let until = cadence.prefer_cold_until.unwrap_or_else(|| limit() + limit() / 4);
                 !occasion.is_cold && firing.value < until
             }
         };
-        too_soon || again || above_floor || broken || waits_for_cold
+        too_soon() || again() || above_floor() || self.is_broken(cadence) || waits_for_cold()
     }
 
     pub(super) fn acted(&mut self, cadence: &Cadence, occasion: &Occasion, view: &View<'_>, floor: u64) {

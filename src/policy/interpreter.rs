@@ -5,7 +5,7 @@
 //! comparisons.
 
 use super::Policy;
-use super::action::{Action, Growth, OffloadRule, TruncateRule};
+use super::action::{Action, Growth, OffloadRule, StubRule, TruncateRule};
 use super::cadence::Memo;
 use super::estimate::{Anchor, EstimateLaw, TextSize};
 use super::fold::{Keep, SummarizeRule};
@@ -15,7 +15,7 @@ use super::measures::Results;
 use super::occasion::{Occasion, Stopped};
 use super::plan::{Ingest, Offload, Plan};
 use super::sent::MeasuredState;
-use super::strategy::{Hook, Hooks, Measure, MessageUnit, Strategy, Threshold, Unit};
+use super::strategy::{Hook, Hooks, Measure, MessageUnit, Rule, Strategy, Threshold, Unit};
 pub use super::stubs::Firing;
 use super::stubs::RuleState;
 use super::summarize::messages_in;
@@ -30,38 +30,54 @@ use crate::session::{Flags, Session};
 pub struct Interpreter<'p> {
     pub(super) strategy: &'p Strategy,
     hooks: Hooks,
-    rules: Vec<RuleState>,
+    /// Somebody asks how a rule came to run in the sequence at hand, and whether it stopped those behind it.
+    has_outcomes: bool,
+    /// Some rule stands in for another whose breaker is open.
+    has_substitutes: bool,
+    rules: Vec<Run>,
     /// Per rule: running sums under the rule's own law; the first is the strategy's.
     sums: Vec<Sums>,
-    results: Vec<Results>,
+}
+
+/// One rule in a run.
+#[derive(Debug)]
+struct Run {
+    state: RuleState,
+    results: Results,
     /// What an agent writes down of its own actions, so a resume keeps it.
-    memos: Vec<Memo>,
-    /// Of the sequence at hand, per rule: how it came to run.
-    fired: Vec<Option<Firing>>,
-    stopped: Vec<bool>,
-    /// Per rule that asks for it: the history before it acted, by the estimate.
-    before: Vec<u64>,
-    /// Per rule that waits for it: the breaker of another was open when the sequence began.
-    was_broken: Vec<bool>,
+    memo: Memo,
+    /// How the rule came to run when it was asked last, if it did; of the sequence at hand, where anybody asks.
+    fired: Option<Firing>,
+    /// It left so little that those which follow it do not run.
+    stopped: bool,
+    /// Where the rule asks for it: the history before it acted, by the estimate.
+    before: u64,
+    /// Where the rule waits for it: the breaker of another was open when the sequence began.
+    was_broken: bool,
 }
 
 impl<'p> Interpreter<'p> {
     /// An interpreter for one run over `session`.
     pub fn new(strategy: &'p Strategy, session: &Session) -> Interpreter<'p> {
-        let rules: Vec<RuleState> =
-            strategy.rules.iter().map(|rule| RuleState::new(rule.action.tools(), session)).collect();
-        let count = rules.len();
+        let run = |rule: &Rule| Run {
+            state: RuleState::new(rule.action.tools(), session),
+            results: Results::default(),
+            memo: Memo::default(),
+            fired: None,
+            stopped: false,
+            before: 0,
+            was_broken: false,
+        };
         Interpreter {
             strategy,
             hooks: strategy.hooks(),
-            rules,
-            sums: vec![Sums::default(); count + 1],
-            results: vec![Results::default(); count],
-            memos: vec![Memo::default(); count],
-            fired: vec![None; count],
-            stopped: vec![false; count],
-            before: vec![0; count],
-            was_broken: vec![false; count],
+            has_outcomes: strategy
+                .rules
+                .iter()
+                .any(|rule| rule.follows.is_some() || rule.stop_if_under.is_some()),
+            has_substitutes: strategy.rules.iter().any(|rule| rule.if_broken.is_some()),
+            rules: strategy.rules.iter().map(run).collect(),
+            sums: vec![Sums::default(); strategy.rules.len() + 1],
         }
     }
 
@@ -94,7 +110,8 @@ impl<'p> Interpreter<'p> {
     fn firing(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Firing> {
         let spec = &self.strategy.rules[rule];
         if let Some(leader) = spec.follows.filter(|_| !occasion.is_forced) {
-            return self.fired[leader].filter(|_| !self.stopped[leader]);
+            let leader = &self.rules[leader];
+            return leader.fired.filter(|_| !leader.stopped);
         }
         if occasion.asks_no_trigger() || spec.when.is_empty() {
             let value = if spec.stop_if_under.is_some() { self.estimate(rule, view) } else { 0 };
@@ -106,15 +123,15 @@ impl<'p> Interpreter<'p> {
             let value = self.measured(rule, threshold, occasion, view);
             if threshold.crossed(value) {
                 let growth = if spec.cadence.knows_growth {
-                    self.memos[rule].growth(value, occasion)
+                    self.rules[rule].memo.growth(value, occasion)
                 } else {
                     Growth::default()
                 };
                 let firing = Firing { value, limit: threshold.limit, hard: threshold.hard, growth };
-                first = first.or(Some(firing));
                 if !spec.all {
-                    break;
+                    return Some(firing);
                 }
+                first = first.or(Some(firing));
             } else if spec.all {
                 return None;
             }
@@ -123,10 +140,16 @@ impl<'p> Interpreter<'p> {
     }
 
     /// What a threshold is about, in the state of the history that it asks for.
+    #[inline]
     fn measured(&mut self, rule: usize, threshold: &Threshold, occasion: &Occasion, view: &View<'_>) -> u64 {
-        if threshold.state == MeasuredState::Stored {
-            return self.value(rule, threshold.measure, occasion, view);
+        match threshold.state {
+            MeasuredState::Stored => self.value(rule, threshold.measure, occasion, view),
+            _ => self.measured_in(rule, threshold, view),
         }
+    }
+
+    /// The same of a state that the history is not in.
+    fn measured_in(&self, rule: usize, threshold: &Threshold, view: &View<'_>) -> u64 {
         let law = self.strategy.law_of(&self.strategy.rules[rule]);
         let other = view.in_state(threshold.state);
         match (threshold.measure, law) {
@@ -143,14 +166,22 @@ impl<'p> Interpreter<'p> {
         }
     }
 
+    #[inline]
     fn value(&mut self, rule: usize, measure: Measure, occasion: &Occasion, view: &View<'_>) -> u64 {
+        match measure {
+            Measure::ToolResults(Unit::Utf16) => view.tool_results_utf16,
+            Measure::RequestTokens => view.raw_tokens,
+            _ => self.worked_out(rule, measure, occasion, view),
+        }
+    }
+
+    /// Of a measure that the context keeps no total of.
+    fn worked_out(&mut self, rule: usize, measure: Measure, occasion: &Occasion, view: &View<'_>) -> u64 {
         let strategy = self.strategy;
         let spec = &strategy.rules[rule];
         let law = strategy.law_of(spec);
         match measure {
-            Measure::ToolResults(Unit::Utf16) => view.tool_results_utf16,
-            Measure::ToolResults(unit) => self.results[rule].sum(view, law, unit),
-            Measure::RequestTokens => view.raw_tokens,
+            Measure::ToolResults(unit) => self.rules[rule].results.sum(view, law, unit),
             Measure::Messages(MessageUnit::Estimate) => self.estimate(rule, view),
             Measure::Messages(MessageUnit::PlainEstimate) => self.plain_estimate(rule, view),
             Measure::Messages(MessageUnit::Count) => {
@@ -167,16 +198,16 @@ impl<'p> Interpreter<'p> {
             Measure::LastUsage => view.last_usage(false).map_or(0, |u| u.total_tokens),
             Measure::Eligible(unit) => match &spec.action {
                 Action::Stub(stub) => {
-                    let (saved, count) = self.rules[rule].eligible(stub, view, law);
+                    let (saved, count) = self.rules[rule].state.eligible(stub, view, law);
                     if unit == Unit::Count { count } else { saved }
                 }
                 _ => 0,
             },
-            Measure::SinceRequests => self.memos[rule].requests_since(occasion),
-            Measure::SinceTurns => self.memos[rule].turns_since(occasion),
+            Measure::SinceRequests => self.rules[rule].memo.requests_since(occasion),
+            Measure::SinceTurns => self.rules[rule].memo.turns_since(occasion),
             Measure::IdleSeconds => u64::try_from(occasion.gap_ms.unwrap_or(0) / 1_000).unwrap_or(0),
-            // Looked at where the block is known, in `at_tool_result`.
-            Measure::Block(_) => 0,
+            // The context's own total, and what is looked at where the block is known, in `at_tool_result`.
+            Measure::RequestTokens | Measure::Block(_) => 0,
         }
     }
 
@@ -194,9 +225,15 @@ impl<'p> Interpreter<'p> {
         match &spec.action {
             Action::Offload(_) | Action::Truncate(_) => None,
             Action::Stub(stub) => {
-                let firing = firing.filter(|f| self.pays(rule, occasion, view, f));
-                let plan = self.rules[rule].decide(stub, view, law, firing.as_ref());
-                match (plan, &stub.summary) {
+                let firing = match (firing, spec.cadence.break_even_steps) {
+                    (Some(f), Some(steps))
+                        if !f.hard && !occasion.is_cold && !self.pays(rule, stub, view, steps) =>
+                    {
+                        None
+                    }
+                    (firing, _) => firing,
+                };
+                match (self.rules[rule].state.decide(stub, view, law, firing), &stub.summary) {
                     (Some(Plan::DropPairs { results, .. }), Some(spec)) => {
                         Some(Plan::SummarizePairs { results, spec })
                     }
@@ -244,21 +281,27 @@ impl<'p> Interpreter<'p> {
     }
 
     /// The economic gate: what the edit saves over the steps to come against what it makes to be rewritten.
-    fn pays(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>, firing: &Firing) -> bool {
-        let spec = &self.strategy.rules[rule];
-        let Some(steps) = spec.cadence.break_even_steps.filter(|_| !firing.hard && !occasion.is_cold) else {
-            return true;
-        };
-        let Action::Stub(stub) = &spec.action else { return true };
-        self.rules[rule].eligible(stub, view, self.strategy.law_of(spec));
-        let Some((first, saved_utf16)) = self.rules[rule].pending() else { return true };
+    fn pays(&mut self, rule: usize, stub: &StubRule, view: &View<'_>, steps: u64) -> bool {
+        let strategy = self.strategy;
+        self.rules[rule].state.eligible(stub, view, strategy.law_of(&strategy.rules[rule]));
+        let Some((first, saved_utf16)) = self.rules[rule].state.pending() else { return true };
         let milli = u64::from(view.session.coefficients.tool_result_milli);
         let saved_tokens = crate::tokens::scale_milli(saved_utf16, milli);
-        let behind = self.results[rule].tokens_from(view, first).saturating_sub(saved_tokens);
+        let behind = self.rules[rule].results.tokens_from(view, first).saturating_sub(saved_tokens);
         let price = self.strategy.token_price;
         let gain = u128::from(saved_tokens) * u128::from(price.read_pusd) * u128::from(steps);
         let cost = u128::from(behind) * u128::from(price.write_pusd.saturating_sub(price.read_pusd));
         gain >= cost
+    }
+
+    /// What breaks a rule at an occasion counts from the next one on.
+    fn note_broken(&mut self) {
+        for (rule, spec) in self.strategy.rules.iter().enumerate() {
+            if let Some(other) = spec.if_broken {
+                let cadence = &self.strategy.rules[other].cadence;
+                self.rules[rule].was_broken = self.rules[other].memo.is_broken(cadence);
+            }
+        }
     }
 }
 
@@ -285,18 +328,24 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         self.hooks
     }
 
+    fn is_asked(&self, rule: usize, hook: Hook) -> bool {
+        self.strategy.rules[rule].at.has(hook)
+    }
+
     fn at_tool_result(&mut self, rule: usize, view: &View<'_>, result: u32) -> Option<Ingest> {
         let spec = &self.strategy.rules[rule];
-        let is_error = view.session.blocks.flags[result as usize].has(Flags::ERROR);
-        if !spec.at.has(Hook::ToolResult)
-            || !spec.action.errors().takes(is_error)
-            || self.rules[rule].is_excepted(view.session, result)
-        {
+        if !self.is_asked(rule, Hook::ToolResult) {
             return None;
         }
+        // Most results are too small: that is looked at first.
         let law = self.strategy.law_of(spec);
         let fires = |t: &Threshold| t.crossed(block_size(view, law, t.measure, result));
-        if !(if spec.all { spec.when.iter().all(fires) } else { spec.when.iter().any(fires) }) {
+        // Any of them, or not any that does not.
+        if spec.when.iter().any(|t| fires(t) != spec.all) == spec.all {
+            return None;
+        }
+        let is_error = view.session.blocks.flags[result as usize].has(Flags::ERROR);
+        if !spec.action.errors().takes(is_error) || self.rules[rule].state.is_excepted(view.session, result) {
             return None;
         }
         match &spec.action {
@@ -309,80 +358,81 @@ impl<'p> Policy<'p> for Interpreter<'p> {
     }
 
     fn begin(&mut self, _occasion: &Occasion) {
-        self.fired.fill(None);
-        self.stopped.fill(false);
-        // What breaks a rule at this occasion counts from the next one on.
-        for (rule, spec) in self.strategy.rules.iter().enumerate() {
-            if let Some(other) = spec.if_broken {
-                self.was_broken[rule] = self.memos[other].is_broken(&self.strategy.rules[other].cadence);
+        if self.has_outcomes {
+            for rule in &mut self.rules {
+                rule.fired = None;
+                rule.stopped = false;
             }
+        }
+        if self.has_substitutes {
+            self.note_broken();
         }
     }
 
     fn at_hook(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Plan<'p>> {
         let spec = &self.strategy.rules[rule];
-        if !occasion.is_forced && !spec.at.has(occasion.hook) {
+        if !occasion.is_forced && !self.is_asked(rule, occasion.hook) {
             return None;
         }
-        if spec.if_broken.is_some() && !self.was_broken[rule] {
+        if spec.if_broken.is_some() && !self.rules[rule].was_broken {
             return None;
         }
-        let mut firing = self.firing(rule, occasion, view);
-        self.fired[rule] = firing;
-        if let Some(f) = &firing
-            && !f.hard
-            && !occasion.asks_no_trigger()
-            && self.memos[rule].holds_back(&spec.cadence, f, occasion, view)
-        {
-            firing = None;
-        }
+        let fired = self.firing(rule, occasion, view);
+        let run = &mut self.rules[rule];
+        run.fired = fired;
+        let memo = &run.memo;
+        let firing = fired.filter(|f| {
+            f.hard || occasion.asks_no_trigger() || !memo.holds_back(&spec.cadence, f, occasion, view)
+        });
         if firing.is_none() && !matches!(spec.action, Action::Stub(_)) {
             return None;
         }
         if spec.stop_if_saved.is_some() {
-            self.before[rule] = self.plain_estimate(rule, view);
+            self.rules[rule].before = self.plain_estimate(rule, view);
         }
         self.decide(rule, occasion, view, firing)
     }
 
     fn applied(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> Option<Stopped> {
         let spec = &self.strategy.rules[rule];
-        let firing = self.fired[rule].unwrap_or_default();
+        let firing = self.rules[rule].fired.unwrap_or_default();
         let wants_floor = spec.cadence.no_refire_above_floor || spec.cadence.knows_growth;
         let floor = if wants_floor && !spec.when.is_empty() {
             self.measured(rule, &spec.when[0], occasion, view)
         } else {
             0
         };
-        self.memos[rule].acted(&spec.cadence, occasion, view, floor);
+        self.rules[rule].memo.acted(&spec.cadence, occasion, view, floor);
         if let Some(share) = spec.stop_if_saved.filter(|_| !occasion.is_forced) {
-            let (before, after) = (self.before[rule], self.plain_estimate(rule, view));
+            let (before, after) = (self.rules[rule].before, self.plain_estimate(rule, view));
             let saved = i128::from(before.saturating_sub(after)) * 1_000_000;
-            self.stopped[rule] = saved >= i128::from(before) * i128::from(share) && saved > 0;
-            return Some(Stopped { stops: self.stopped[rule], tokens_before: before, tokens_after: after });
+            let stops = saved >= i128::from(before) * i128::from(share) && saved > 0;
+            self.rules[rule].stopped = stops;
+            return Some(Stopped { stops, tokens_before: before, tokens_after: after });
         }
         let stop = spec.stop_if_under.filter(|_| !occasion.is_forced)?;
         let after = if stop.plain { self.plain_estimate(rule, view) } else { self.estimate(rule, view) };
         let stops = after < stop.under && occasion.hook != Hook::Manual;
-        self.stopped[rule] = stops;
+        self.rules[rule].stopped = stops;
         Some(Stopped { stops, tokens_before: firing.value, tokens_after: after })
     }
 
     fn failed(&mut self, rule: usize) {
         let cadence = &self.strategy.rules[rule].cadence;
-        self.memos[rule].failed(cadence);
+        self.rules[rule].memo.failed(cadence);
     }
 
     fn resumed(&mut self, session: &Session) {
-        let memos = std::mem::take(&mut self.memos);
-        let (fired, stopped) = (std::mem::take(&mut self.fired), std::mem::take(&mut self.stopped));
-        let (before, was_broken) = (std::mem::take(&mut self.before), std::mem::take(&mut self.was_broken));
-        let new = Interpreter::new(self.strategy, session);
-        *self = Interpreter { memos, fired, stopped, before, was_broken, ..new };
+        for (rule, spec) in self.rules.iter_mut().zip(&self.strategy.rules) {
+            rule.state = RuleState::new(spec.action.tools(), session);
+            rule.results = Results::default();
+        }
+        self.sums.fill(Sums::default());
     }
 }
 
 /// Size of a fresh result. In UTF-16 units and bytes its parts are joined by a line feed.
+#[inline]
 fn block_size(view: &View<'_>, law: Option<&EstimateLaw>, measure: Measure, block: u32) -> u64 {
     let Measure::Block(unit) = measure else { return 0 };
     let separators = view.session.parts_of(block).map_or(0, |p| u64::from(p.texts.saturating_sub(1)));

@@ -13,12 +13,19 @@ use crate::session::BlockKind;
 /// An item that may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    pub block: u32,
-    pub size: StubTokens,
+    /// Block and size of its stub, as a plan has them.
+    pub stub: (u32, StubTokens),
     /// In the rule's own unit.
     pub saved: u64,
     /// UTF-16 units that leave the request.
     pub saved_utf16: u64,
+}
+
+impl Candidate {
+    /// The item itself.
+    pub fn block(&self) -> u32 {
+        self.stub.0
+    }
 }
 
 /// Whether the rule measures anything by the client's estimate.
@@ -156,14 +163,20 @@ fn size_boundary(
     view.live_from
 }
 
+/// UTF-16 units of an item as stored; base64 of images is part of a result.
+#[inline]
+fn item_utf16(view: &View<'_>, block: u32) -> u64 {
+    match view.session.blocks.kind[block as usize] {
+        BlockKind::ToolResult => view.result_utf16(block),
+        _ => view.text_utf16(block),
+    }
+}
+
 /// Size of an item as stored.
 pub(super) fn item_size(view: &View<'_>, law: Option<&EstimateLaw>, block: u32, unit: Unit) -> u64 {
     view.work.add(1);
     match unit {
-        Unit::Utf16 if view.session.blocks.kind[block as usize] == BlockKind::ToolResult => {
-            view.result_utf16(block)
-        }
-        Unit::Utf16 => view.text_utf16(block),
+        Unit::Utf16 => item_utf16(view, block),
         Unit::Bytes => view.text_size(block).bytes,
         Unit::Lines => view.text_lines(block),
         Unit::Tokens => view.text_size(block).tokens,
@@ -179,24 +192,25 @@ pub(super) fn stub_for(
     law: Option<&EstimateLaw>,
     block: u32,
 ) -> Option<Candidate> {
-    if stub.min > 0 && item_size(view, law, block, stub.min_unit) < stub.min {
+    view.work.add(1);
+    let utf16_before = item_utf16(view, block);
+    let is_too_small = match stub.min_unit {
+        Unit::Utf16 => utf16_before < stub.min,
+        unit => stub.min > 0 && item_size(view, law, block, unit) < stub.min,
+    };
+    if is_too_small {
         return None;
     }
     let size = stub.size_for(view.tool(block));
-    let utf16_before = item_size(view, law, block, Unit::Utf16);
     let (size, utf16, after) = match size {
         StubSize::Tokens(tokens) => {
             let full = view.text_size(block).tokens;
             let saved = full.checked_sub(*tokens).filter(|s| *s > 0)?;
-            return Some(Candidate {
-                block,
-                size: StubTokens::Tokens(*tokens),
-                saved,
-                saved_utf16: utf16_before,
-            });
+            let stub = (block, StubTokens::Tokens(*tokens));
+            return Some(Candidate { stub, saved, saved_utf16: utf16_before });
         }
         StubSize::Law(law) => {
-            let utf16 = law.utf16(&replace::facts(view, block));
+            let utf16 = law.utf16(&replace::facts_of(view, block, utf16_before));
             (StubTokens::Utf16(utf16), utf16, None)
         }
         StubSize::Ends(ends) => {
@@ -222,5 +236,5 @@ pub(super) fn stub_for(
         };
         item_size(view, law, block, stub.savings.unit).saturating_sub(left)
     };
-    Some(Candidate { block, size, saved, saved_utf16 })
+    Some(Candidate { stub: (block, size), saved, saved_utf16 })
 }

@@ -66,6 +66,10 @@ pub trait Policy<'p> {
     fn hooks(&self) -> Hooks {
         Hooks::of(&[Hook::Request, Hook::Manual])
     }
+    /// Whether this rule wants to be asked at a hook; the ladder of recovery and the user may ask all the same.
+    fn is_asked(&self, _rule: usize, _hook: Hook) -> bool {
+        true
+    }
     /// A tool result came back and is about to enter the conversation.
     fn at_tool_result(&mut self, _rule: usize, _view: &View<'_>, _result: u32) -> Option<Ingest> {
         None

@@ -10,15 +10,24 @@ use crate::tokens::{scale_milli, scale_ratio};
 
 /// What a stub of `block` may print.
 pub fn facts(view: &View<'_>, block: u32) -> Facts {
-    let text = view.text_size(block);
+    facts_of(view, block, view.result_utf16(block))
+}
+
+/// The same, of an item of which so much is known already.
+#[inline]
+pub fn facts_of(view: &View<'_>, block: u32, chars: u64) -> Facts {
+    let i = block as usize;
+    let blocks = &view.session.blocks;
+    let name = view.tool_name(block);
+    let stored = view.stored_of(block);
     Facts {
-        tool_utf16: view.tool_name_utf16(block),
-        tool_json_utf16: u64::from(view.tool_name(block).json_utf16),
-        path_utf16: view.stored_of(block).map_or(0, |s| u64::from(s.path_utf16)),
-        chars: view.result_utf16(block),
-        bytes: text.bytes,
-        lines: view.text_lines(block),
-        is_error: view.session.blocks.flags[block as usize].has(Flags::ERROR),
+        tool_utf16: u64::from(name.utf16),
+        tool_json_utf16: u64::from(name.json_utf16),
+        path_utf16: stored.map_or(0, |s| u64::from(s.path_utf16)),
+        chars,
+        bytes: u64::from(stored.map_or(blocks.bytes[i], |s| s.bytes)),
+        lines: u64::from(stored.map_or(blocks.lines[i], |s| s.lines)),
+        is_error: blocks.flags[i].has(Flags::ERROR),
         ..Facts::default()
     }
 }

@@ -74,7 +74,7 @@ impl RuleState {
         stub: &StubRule,
         view: &View<'_>,
         law: Option<&EstimateLaw>,
-        firing: Option<&Firing>,
+        firing: Option<Firing>,
     ) -> Option<Plan<'p>> {
         match stub.view {
             EditView::Ledger | EditView::Destructive => {
@@ -88,7 +88,7 @@ impl RuleState {
                 if count == 0 || saved < stub.savings.min {
                     return None;
                 }
-                let taken = self.taken(stub, firing, count)?;
+                let taken = self.taken(stub, &firing, count)?;
                 (taken > 0).then(|| self.replace(stub, view, law, taken))
             }
             EditView::Stateless | EditView::Server => {
@@ -98,7 +98,7 @@ impl RuleState {
                 if let Some(firing) = firing.filter(|_| eligible(self)) {
                     self.drop_stale(stub, view);
                     if eligible(self) {
-                        return self.show(stub, view, law, firing);
+                        return self.show(stub, view, law, &firing);
                     }
                 }
                 self.take_back(view)
@@ -121,7 +121,7 @@ impl RuleState {
 
     /// First item that would be taken, and what all of them save.
     pub(super) fn pending(&self) -> Option<(u32, u64)> {
-        self.pending.first().map(|c| (c.block, self.pending.iter().map(|c| c.saved_utf16).sum()))
+        self.pending.first().map(|c| (c.block(), self.pending.iter().map(|c| c.saved_utf16).sum()))
     }
 
     /// Everything eligible is to be a stub now.
@@ -185,7 +185,7 @@ impl RuleState {
     /// A rule whose trigger no longer holds sends the raw history again.
     fn take_back<'p>(&mut self, view: &View<'_>) -> Option<Plan<'p>> {
         let mut blocks = std::mem::take(&mut self.recent_again);
-        blocks.extend(self.replaced.iter().map(|c| c.block));
+        blocks.extend(self.replaced.iter().map(|c| c.block()));
         blocks.retain(|b| is_stubbed_by_rule(view, *b));
         blocks.sort_unstable();
         self.pending.splice(0..0, self.replaced.drain(..));
@@ -205,20 +205,20 @@ impl RuleState {
         let saved: u64 = new.iter().map(|c| c.saved).sum();
         let mut reported = (new.len() as u64, new.iter().map(|c| c.saved_utf16).sum());
         let saved_utf16 = reported.1;
-        let first = new.first().map_or(view.revealed, |c| c.block);
+        let first = new.first().map_or(view.revealed, |c| c.block());
         let withhold = stub.withhold_thinking.then_some(first..view.revealed);
         self.pending_saved -= saved;
         if stub.items == Items::Thinking && stub.view != EditView::Server {
-            return Plan::Strip { blocks: self.pending.drain(..taken).map(|c| c.block).collect() };
+            return Plan::Strip { blocks: self.pending.drain(..taken).map(|c| c.block()).collect() };
         }
         if stub.view == EditView::Destructive && stub.items == Items::Pairs {
             return Plan::DropPairs {
-                results: self.pending.drain(..taken).map(|c| c.block).collect(),
+                results: self.pending.drain(..taken).map(|c| c.block()).collect(),
                 saved_utf16,
             };
         }
         if stub.view == EditView::Destructive {
-            let stored: Vec<Stored> = new.iter().map(|c| replace::stored(stub, view, c.block)).collect();
+            let stored: Vec<Stored> = new.iter().map(|c| replace::stored(stub, view, c.block())).collect();
             let freed = |s: &Stored| {
                 law.map_or(0, |law| {
                     let old = view.text_tokens(law, &view.text_size(s.block));
@@ -229,7 +229,7 @@ impl RuleState {
             self.pending.drain(..taken);
             return Plan::Replace(ReplacePlan { stored, saved_utf16, saved_estimate, withhold });
         }
-        let stubs = new.iter().map(|c| (c.block, c.size)).collect();
+        let stubs = new.iter().map(|c| c.stub).collect();
         if stub.view == EditView::Ledger {
             self.pending.drain(..taken);
         } else {
@@ -249,7 +249,7 @@ impl RuleState {
     /// What waits before a boundary, and what it saves. A boundary by sizes can move back over items that it had
     /// passed, when newer ones are replaced and count no more.
     fn pending_before(&self, boundary: u32) -> (usize, u64) {
-        match self.pending.partition_point(|c| c.block < boundary) {
+        match self.pending.partition_point(|c| c.block() < boundary) {
             all if all == self.pending.len() => (all, self.pending_saved),
             some => (some, self.pending[..some].iter().map(|c| c.saved).sum()),
         }
@@ -259,14 +259,15 @@ impl RuleState {
     fn drop_stale(&mut self, stub: &StubRule, view: &View<'_>) {
         let before = self.pending.len();
         if let Some(oldest) = self.pending.first().filter(|_| stub.stop_at_stubbed) {
-            let newer = &view.results[view.results.partition_point(|b| *b < oldest.block)..];
+            let newer = &view.results[view.results.partition_point(|b| *b < oldest.block())..];
             let stubbed = newer.iter().rev().find(|b| is_replaced(view, **b));
-            let stop = stubbed.map_or(0, |stop| self.pending.partition_point(|c| c.block <= *stop));
+            let stop = stubbed.map_or(0, |stop| self.pending.partition_point(|c| c.block() <= *stop));
             self.pending.drain(..stop);
         }
         let twins = &self.twins;
         let is_repeated = |b: u32| stub.repeated.is_none_or(|kind| twins.is_repeated(kind, view, b));
-        self.pending.retain(|c| view.is_live(c.block) && !is_replaced(view, c.block) && is_repeated(c.block));
+        self.pending
+            .retain(|c| view.is_live(c.block()) && !is_replaced(view, c.block()) && is_repeated(c.block()));
         if self.pending.len() != before {
             self.pending_saved = self.pending.iter().map(|c| c.saved).sum();
         }
@@ -326,7 +327,7 @@ impl RuleState {
             let was_passed = view.results.partition_point(|b| *b < block) < self.cursor;
             let is_free =
                 was_passed && block >= free_from && view.is_live(block) && !is_replaced(view, block);
-            let Err(at) = self.pending.binary_search_by_key(&block, |c| c.block) else { continue };
+            let Err(at) = self.pending.binary_search_by_key(&block, Candidate::block) else { continue };
             if !is_free || !self.is_of_interest(stub, view, block) {
                 continue;
             }
@@ -354,15 +355,16 @@ impl RuleState {
     }
 
     /// Forgets the items from block `first` on, to look at them anew.
+    #[cold]
     fn go_back_to(&mut self, first: u32, stub: &StubRule, view: &View<'_>) {
         let cursor = match stub.items {
             Items::Results | Items::Pairs => view.results.partition_point(|b| *b < first),
             Items::Inputs | Items::Thinking => first as usize,
         };
         self.cursor = self.cursor.min(cursor);
-        self.pending.retain(|c| c.block < first);
+        self.pending.retain(|c| c.block() < first);
         self.pending_saved = self.pending.iter().map(|c| c.saved).sum();
-        self.replaced.retain(|c| c.block < first);
+        self.replaced.retain(|c| c.block() < first);
         self.replaced_saved = self.replaced.iter().map(|c| c.saved).sum();
         self.replaced_saved_utf16 = self.replaced.iter().map(|c| c.saved_utf16).sum();
     }

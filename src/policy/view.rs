@@ -167,11 +167,14 @@ impl View<'_> {
     }
 
     /// Sizes of a block whose stored content is not the recorded one.
+    #[inline]
     pub fn stored_of(&self, block: u32) -> Option<&Stored> {
         let state = self.states[block as usize];
-        if !state.has(State::OFFLOADED) && !state.has(State::REPLACED) {
-            return None;
-        }
+        if state.has(State::OFFLOADED) || state.has(State::REPLACED) { self.find_stored(block) } else { None }
+    }
+
+    #[inline(never)]
+    fn find_stored(&self, block: u32) -> Option<&Stored> {
         self.stored.binary_search_by_key(&block, |s| s.block).ok().map(|i| &self.stored[i])
     }
 
@@ -181,15 +184,22 @@ impl View<'_> {
     }
 
     /// UTF-16 units of a block's text as stored, images left out.
+    #[inline]
     pub fn text_utf16(&self, block: u32) -> u64 {
         self.stored_of(block)
             .map_or_else(|| u64::from(self.session.blocks.utf16[block as usize]), |s| u64::from(s.utf16))
     }
 
     /// UTF-16 units of a result as stored, base64 of images included.
+    #[inline]
     pub fn result_utf16(&self, block: u32) -> u64 {
-        let images = self.session.parts_of(block).map_or(0, |p| u64::from(p.image_base64_chars));
-        self.text_utf16(block) + images
+        self.text_utf16(block) + self.images_utf16(block)
+    }
+
+    /// Of its images alone.
+    #[inline]
+    pub fn images_utf16(&self, block: u32) -> u64 {
+        self.session.parts_of(block).map_or(0, |p| u64::from(p.image_base64_chars))
     }
 
     /// First block of the `turns`-th answer from the end: results before it are older than so many

@@ -174,14 +174,18 @@ impl Lesson {
 /// the order they came, so both cost no search.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    list: Vec<(u32, Bound)>,
+    /// Ascending.
+    ids: Vec<u32>,
+    /// What is known of each.
+    bounds: Vec<Bound>,
     cursor: usize,
     announced: u32,
 }
 
 impl Records {
     pub(crate) fn clear(&mut self) {
-        self.list.clear();
+        self.ids.clear();
+        self.bounds.clear();
         self.cursor = 0;
         self.announced = 0;
     }
@@ -189,7 +193,7 @@ impl Records {
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Bound> {
         let at = self.find(id).ok()?;
         self.cursor = at + 1;
-        Some(&mut self.list[at].1)
+        Some(&mut self.bounds[at])
     }
 
     /// Records thinking of an answer, in the answer's order.
@@ -200,25 +204,39 @@ impl Records {
 
     /// Whether both were announced, and `first` before `second`.
     pub(crate) fn in_order(&self, first: u32, second: u32) -> bool {
-        let announced = |id| self.find(id).map_or(0, |at| self.list[at].1.announced);
+        let announced = |id| self.find(id).map_or(0, |at| self.bounds[at].announced);
         let (first, second) = (announced(first), announced(second));
         first == 0 || second == 0 || first < second
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, id: u32, bound: Bound) {
-        if self.list.last().is_none_or(|(last, _)| *last < id) {
-            self.list.push((id, bound));
-            return;
+        let is_newest = self.ids.last().is_none_or(|last| *last < id);
+        self.ids.push(id);
+        self.bounds.push(bound);
+        if !is_newest {
+            self.sort_in_last();
         }
+    }
+
+    /// The last record belongs further to the front, or stands for one that is there.
+    #[cold]
+    fn sort_in_last(&mut self) {
+        let Some((id, bound)) = self.ids.pop().zip(self.bounds.pop()) else { return };
         match self.find(id) {
-            Ok(at) => self.list[at].1 = bound,
-            Err(at) => self.list.insert(at, (id, bound)),
+            Ok(at) => self.bounds[at] = bound,
+            Err(at) => {
+                self.ids.insert(at, id);
+                self.bounds.insert(at, bound);
+            }
         }
     }
 
     /// Forgets the thinking that `is_stale` names: it is bound anew where it appears next.
     pub(crate) fn forget(&mut self, is_stale: impl Fn(u32) -> bool) {
-        self.list.retain(|(id, _)| !is_stale(*id));
+        let mut stale = self.ids.iter().map(|id| is_stale(*id));
+        self.bounds.retain(|_| stale.next() != Some(true));
+        self.ids.retain(|id| !is_stale(*id));
         self.cursor = 0;
     }
 
@@ -227,10 +245,11 @@ impl Records {
         let Ok(at) = self.find(id) else { return };
         match lesson {
             Lesson::New => {
-                self.list.remove(at);
+                self.ids.remove(at);
+                self.bounds.remove(at);
             }
             Lesson::Known { content, messages, settled } => {
-                let bound = &mut self.list[at].1;
+                let bound = &mut self.bounds[at];
                 bound.content = content;
                 bound.place.messages = messages;
                 bound.settled = settled;
@@ -239,9 +258,9 @@ impl Records {
     }
 
     fn find(&self, id: u32) -> Result<usize, usize> {
-        match self.list.get(self.cursor) {
-            Some((next, _)) if *next == id => Ok(self.cursor),
-            _ => self.list.binary_search_by_key(&id, |(id, _)| *id),
+        match self.ids.get(self.cursor) {
+            Some(next) if *next == id => Ok(self.cursor),
+            _ => self.ids.binary_search(&id),
         }
     }
 }

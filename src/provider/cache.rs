@@ -61,36 +61,57 @@ impl Entry {
 
 /// Entries off the path, by chain hash. After an edit every block sent again asks for its chain here, nearly
 /// always in vain: a filter of one bit per entry answers most of these. Few entries outlive the short time
-/// until the next ones come, so the newest wait in a list, and only what is still alive when that is full
-/// is put into the table.
+/// until the next ones come, so the newest wait in a list. When that is full the dead leave it, and only where
+/// most are still alive do they go to the table.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     newest: Vec<(u64, Entry)>,
     table: HashMap<u64, Entry, BuildHasherDefault<ChainHasher>>,
     latest_expiry_ms: i64,
-    filter: [u64; FILTER_WORDS],
+    filter: Filter,
     /// Size of the table at which the dead are looked for in it.
     sweep_len: usize,
     /// Caches of blocks with a limit; one where there is any.
     limited: Vec<LimitedBlocks>,
 }
 
-const FILTER_WORDS: usize = 32;
 /// Entries that wait in the list.
-const NEWEST_MAX: usize = 32;
+const NEWEST_MAX: usize = 64;
 /// Tables up to this size are not searched for the dead.
 const SWEEP_LEN_MIN: usize = 4_096;
 
-/// Word and bit of a chain in the filter: chains are mixed already.
-fn filter_place(chain: u64) -> (usize, u64) {
-    ((chain >> 58) as usize % FILTER_WORDS, 1 << (chain & 63))
+/// Which chains may be there: one bit each, large enough that few of the others share one.
+#[derive(Debug)]
+struct Filter([u64; 128]);
+
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter([0; 128])
+    }
+}
+
+impl Filter {
+    /// Word and bit of a chain: chains are mixed already.
+    fn place(chain: u64) -> (usize, u64) {
+        ((chain >> 57) as usize, 1 << (chain & 63))
+    }
+
+    fn add(&mut self, chain: u64) {
+        let (word, bit) = Filter::place(chain);
+        self.0[word] |= bit;
+    }
+
+    fn may_hold(&self, chain: u64) -> bool {
+        let (word, bit) = Filter::place(chain);
+        self.0[word] & bit != 0
+    }
 }
 
 impl Store {
     pub(crate) fn clear(&mut self) {
         self.newest.clear();
         self.table.clear();
-        self.filter = [0; FILTER_WORDS];
+        self.filter = Filter::default();
         self.latest_expiry_ms = i64::MIN;
         self.sweep_len = 0;
     }
@@ -121,17 +142,16 @@ impl Store {
         }
     }
 
-    pub(crate) fn put(&mut self, chain: u64, mut entry: Entry, at_ms: i64) {
-        if let Some(mut old) = self.take(chain) {
-            old.rewrite(entry, at_ms);
-            entry = old;
+    #[inline]
+    pub(crate) fn put(&mut self, chain: u64, entry: Entry, at_ms: i64) {
+        self.latest_expiry_ms = self.latest_expiry_ms.max(entry.expires_ms);
+        if self.filter.may_hold(chain) && self.rewrite(chain, entry, at_ms) {
+            return;
         }
         if self.newest.len() == NEWEST_MAX {
             self.settle(at_ms);
         }
-        let (word, bit) = filter_place(chain);
-        self.filter[word] |= bit;
-        self.latest_expiry_ms = self.latest_expiry_ms.max(entry.expires_ms);
+        self.filter.add(chain);
         self.newest.push((chain, entry));
     }
 
@@ -143,8 +163,7 @@ impl Store {
                 old.rewrite(entry, at_ms);
                 entry = old;
             }
-            let (word, bit) = filter_place(chain);
-            self.filter[word] |= bit;
+            self.filter.add(chain);
             self.latest_expiry_ms = self.latest_expiry_ms.max(entry.expires_ms);
             self.table.insert(chain, entry);
         }
@@ -154,26 +173,32 @@ impl Store {
         }
     }
 
-    /// Moves what is alive to the table, and makes the filter anew: it is to know no dead ones.
+    /// Writes an entry again, if it is there.
+    #[cold]
+    fn rewrite(&mut self, chain: u64, entry: Entry, at_ms: i64) -> bool {
+        let newest = self.newest.iter_mut().find(|(c, _)| *c == chain).map(|(_, old)| old);
+        let Some(old) = newest.or_else(|| self.table.get_mut(&chain)) else { return false };
+        old.rewrite(entry, at_ms);
+        true
+    }
+
+    /// Makes room in the list, and the filter anew: it is to know no dead ones.
     #[cold]
     fn settle(&mut self, at_ms: i64) {
         self.table.retain(|_, entry| entry.is_live(at_ms));
-        self.table.extend(self.newest.drain(..).filter(|(_, entry)| entry.is_live(at_ms)));
-        self.filter = [0; FILTER_WORDS];
-        for chain in self.table.keys() {
-            let (word, bit) = filter_place(*chain);
-            self.filter[word] |= bit;
+        self.newest.retain(|(_, entry)| entry.is_live(at_ms));
+        if self.newest.len() > NEWEST_MAX / 2 {
+            self.table.extend(self.newest.drain(..));
         }
-    }
-
-    fn may_hold(&self, chain: u64) -> bool {
-        let (word, bit) = filter_place(chain);
-        self.filter[word] & bit != 0
+        self.filter = Filter::default();
+        for chain in self.table.keys().chain(self.newest.iter().map(|(chain, _)| chain)) {
+            self.filter.add(*chain);
+        }
     }
 
     #[inline]
     pub(crate) fn take(&mut self, chain: u64) -> Option<Entry> {
-        if self.may_hold(chain) { self.find_and_take(chain) } else { None }
+        if self.filter.may_hold(chain) { self.find_and_take(chain) } else { None }
     }
 
     #[cold]
@@ -185,7 +210,8 @@ impl Store {
     }
 
     pub(crate) fn get(&self, chain: u64) -> Option<&Entry> {
-        let newest = self.newest.iter().find(|(c, _)| *c == chain).map(|(_, entry)| entry);
+        // What a path has just left is asked for most.
+        let newest = self.newest.iter().rev().find(|(c, _)| *c == chain).map(|(_, entry)| entry);
         newest.or_else(|| self.table.get(&chain))
     }
 }

@@ -87,12 +87,17 @@ impl Path {
         last.map_or(0, |i| self.nodes[i].tokens)
     }
 
+    /// The entry at exactly this block, to be changed; it is probably the `nth`.
+    pub(crate) fn entry_at(&mut self, index: u32, nth: usize) -> Option<&mut Entry> {
+        let at = match self.cached.get(nth) {
+            Some(cached) if cached.index == index => nth,
+            _ => self.cached_at(index)?,
+        };
+        self.cached.get_mut(at).map(|cached| &mut cached.entry)
+    }
+
     /// Where on the stack the entry at exactly this block is.
     pub(crate) fn cached_at(&self, index: u32) -> Option<usize> {
-        // Markers on tools and system stand at the bottom, the newest at the top: look there first.
-        if let Some(at) = self.cached.iter().take(4).position(|c| c.index == index) {
-            return Some(at);
-        }
         self.cached.binary_search_by_key(&index, |c| c.index).ok()
     }
 

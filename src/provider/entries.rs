@@ -62,25 +62,27 @@ fn serve_entries(
     let total_tokens = path.nodes.last().map_or(0, |n| n.tokens);
     let read_tokens = hit_index.map_or(0, |i| path.nodes[i as usize].tokens);
     let (mut long_to, mut written_to) = (read_tokens, read_tokens);
-    for marker in markers {
-        let node = path.nodes[marker.after as usize];
+    // Markers on tools and system have the first entries.
+    for (nth, marker) in markers.iter().enumerate() {
         match hit_index {
             Some(hit) if marker.after == hit => {}
             Some(hit) if marker.after < hit => {
                 if refreshes_before
-                    && let Some(at) = path.cached_at(marker.after)
-                    && path.cached[at].entry.hits(at_ms)
+                    && let Some(entry) = path.entry_at(marker.after, nth)
+                    && entry.hits(at_ms)
                 {
-                    let entry = &mut path.cached[at].entry;
                     entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
                 }
             }
-            _ if node.tokens < spec.minimum_tokens => {}
             _ => {
+                let tokens = path.nodes[marker.after as usize].tokens;
+                if tokens < spec.minimum_tokens {
+                    continue;
+                }
                 write(path, marker.after, new_entry(spec, marker.ttl, at_ms, request.ttft_ms), at_ms);
-                written_to = node.tokens;
+                written_to = tokens;
                 if marker.ttl == Ttl::Long {
-                    long_to = node.tokens;
+                    long_to = tokens;
                 }
             }
         }

@@ -59,18 +59,19 @@ fn at_message_ends(
 fn at_breakpoints(spec: &Breakpoints, request: &Request<'_>, out: &mut Vec<Marker>) -> Result<(), Rejection> {
     let blocks = request.blocks;
     out.clear();
-    out.extend_from_slice(request.markers);
-    let count = out.len() + usize::from(request.automatic.is_some());
+    let markers = request.markers;
+    let count = markers.len() + usize::from(request.automatic.is_some());
     if count > spec.max_markers as usize {
         let message = format!(
             "A maximum of {} blocks with cache_control may be provided. Found {count}.",
             spec.max_markers
         );
-        let at = out.get(spec.max_markers as usize).or(out.last()).map(|m| m.after as usize);
+        let at = markers.get(spec.max_markers as usize).or(markers.last()).map(|m| m.after as usize);
         return Err(invalid(blocks, at.filter(|&i| i < blocks.len()), message));
     }
-    for (i, marker) in out.iter().enumerate() {
-        check_place(request, marker, i.checked_sub(1).map(|before| out[before].after))?;
+    for marker in markers {
+        check_place(request, marker, out.last().map(|before| before.after))?;
+        out.push(*marker);
     }
     if let Some(ttl) = request.automatic {
         add_automatic(request, ttl, out)?;

@@ -22,23 +22,27 @@ pub(crate) fn check(
     open.clear();
     let mut in_assistant_turn = false;
     let start = if appended { from } else { turn_start(blocks, from) };
-    for (index, block) in (start..).zip(&blocks[start..]) {
-        let assistant = block.kind.is_assistant();
-        if assistant && !in_assistant_turn {
+    for (behind, block) in blocks[start..].iter().enumerate() {
+        if !block.kind.is_assistant() {
+            in_assistant_turn = false;
+        } else if !in_assistant_turn {
             unanswered(blocks, open)?;
-        }
-        in_assistant_turn = assistant;
-        if block.link == NO_LINK {
-            continue;
+            in_assistant_turn = true;
         }
         match block.kind {
-            SentKind::ToolUse => open.push((block.link, index)),
-            SentKind::ToolResult => match open.iter().position(|(id, _)| *id == block.link) {
-                Some(at) => {
-                    open.remove(at);
+            SentKind::ToolUse if block.link != NO_LINK => open.push((block.link, start + behind)),
+            SentKind::ToolResult if block.link != NO_LINK => {
+                match open.iter().position(|(id, _)| *id == block.link) {
+                    // Nearly always one call is open.
+                    Some(at) if at + 1 == open.len() => {
+                        open.pop();
+                    }
+                    Some(at) => {
+                        open.remove(at);
+                    }
+                    None => return Err(unexpected_result(blocks, start + behind)),
                 }
-                None => return Err(unexpected_result(blocks, index)),
-            },
+            }
             _ => {}
         }
     }

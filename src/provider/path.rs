@@ -287,24 +287,24 @@ impl Path {
 
     /// Goes over blocks of messages that nothing is asked about but what they are: nearly all there are.
     fn extend_plain(&mut self, blocks: &[SentBlock], mut node: Node, store: &mut Store) -> Node {
-        let mut looks_up = self.looks_up;
-        for block in blocks {
+        let (mut looks_up, is_prefix_closed) = (self.looks_up, self.is_prefix_closed);
+        let mut index = self.nodes.len() as u32;
+        let cached = &mut self.cached;
+        self.nodes.extend(blocks.iter().map(|block| {
             let tag = block.kind as u64;
             node.bound = mix(node.bound, block.hash, tag);
             node.chain = mix(node.chain, block.hash, tag);
             node.tokens += u64::from(block.tokens);
             node.position += 1;
-            self.nodes.push(node);
             if looks_up {
                 match store.take(node.chain) {
-                    Some(entry) => {
-                        let index = self.nodes.len() as u32 - 1;
-                        self.cached.push(Cached { index, position: node.position, entry });
-                    }
-                    None => looks_up = !self.is_prefix_closed,
+                    Some(entry) => cached.push(Cached { index, position: node.position, entry }),
+                    None => looks_up = !is_prefix_closed,
                 }
             }
-        }
+            index += 1;
+            node
+        }));
         self.looks_up = looks_up;
         node
     }

@@ -47,7 +47,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let occasion = self.occasion(hook);
         self.policy.begin(&occasion);
         for rule in 0..self.policy.rule_count() {
-            self.ask_rule(rule, &occasion);
+            if self.policy.is_asked(rule, hook) {
+                self.ask_rule(rule, &occasion);
+            }
         }
         if let Some((id, before, after, freed)) = self.reclaimed.take() {
             self.log.reclaimed(&id, before, after, freed);

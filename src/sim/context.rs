@@ -183,19 +183,13 @@ impl<'s> Context<'s> {
         self.view.live.push(range.clone());
         let tokens: u64 = session.blocks.tokens[columns.clone()].iter().map(|t| u64::from(*t)).sum();
         self.view.raw_tokens += tokens;
-        for (block, kind) in range.zip(&session.blocks.kind[columns]) {
-            match kind {
-                BlockKind::ToolResult => {
-                    let images = session.parts_of(block).map_or(0, |p| p.image_base64_chars);
-                    self.view.tool_results_utf16 +=
-                        u64::from(session.blocks.utf16[block as usize]) + u64::from(images);
-                    self.view.results.push(block);
-                }
-                BlockKind::UserText | BlockKind::Image if self.begins_message(block) => {
-                    self.view.user_messages.push(block);
-                }
-                BlockKind::UserText | BlockKind::Image => {}
-                BlockKind::AssistantText | BlockKind::Thinking | BlockKind::ToolUse => {}
+        for (block, kind) in (range.start..).zip(&session.blocks.kind[columns]) {
+            if *kind == BlockKind::ToolResult {
+                let images = self.view.images_utf16(block);
+                self.view.tool_results_utf16 += u64::from(session.blocks.utf16[block as usize]) + images;
+                self.view.results.push(block);
+            } else if !kind.is_assistant() && self.begins_message(block) {
+                self.view.user_messages.push(block);
             }
         }
     }
@@ -426,12 +420,10 @@ impl<'s> Context<'s> {
         let blocks = &view.session.blocks;
         for run in view.live.runs_in(range) {
             view.work.add(run.len());
-            for block in run {
+            let kinds = &blocks.kind[run.start as usize..run.end as usize];
+            for (block, _) in run.zip(kinds).filter(|(_, kind)| **kind == BlockKind::Thinking) {
                 let i = block as usize;
-                let is_sent = blocks.kind[i] == BlockKind::Thinking
-                    && is_replayable(blocks.flags[i])
-                    && !view.states[i].has(State::WITHHELD);
-                if is_sent {
+                if is_replayable(blocks.flags[i]) && !view.states[i].has(State::WITHHELD) {
                     view.states[i].0 |= State::WITHHELD.0;
                     view.raw_tokens -= u64::from(blocks.tokens[i]);
                     count += 1;

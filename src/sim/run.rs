@@ -287,12 +287,11 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     /// What is new up to block `end` enters the history; oversized results are shortened before they do.
     pub(super) fn reveal_to(&mut self, end: u32) {
         let new = self.context.view().revealed..end;
+        let results = self.context.view().results.len();
         self.context.reveal(new.clone());
         if self.hooks.has(Hook::ToolResult) {
-            for block in new.clone() {
-                if self.session.blocks.kind[block as usize] == BlockKind::ToolResult {
-                    self.ingest(block);
-                }
+            for at in results..self.context.view().results.len() {
+                self.ingest(self.context.view().results[at]);
             }
         }
         self.context.send(new);
@@ -300,6 +299,9 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     fn ingest(&mut self, block: u32) {
         for rule in 0..self.policy.rule_count() {
+            if !self.policy.is_asked(rule, Hook::ToolResult) {
+                continue;
+            }
             let Some(plan) = self.policy.at_tool_result(rule, self.context.view(), block) else { continue };
             let applied = match &plan {
                 Ingest::Offload(offload) => self.context.apply_offload(offload),

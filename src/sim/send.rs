@@ -36,20 +36,20 @@ impl Context<'_> {
     fn send_run(&mut self, range: Range<u32>) {
         self.view.work.add(range.len());
         let session = self.view.session;
-        let states = &self.view.states[range.start as usize..range.end as usize];
-        if states.iter().all(|state| *state == State::default()) {
-            self.wire.push_as_recorded(session, range);
-            return;
-        }
-        let mut stubs = self.view.stubs.partition_point(|s| s.block < range.start);
-        for block in range {
-            let state = self.view.states[block as usize];
-            if state == State::default() {
-                self.wire.push_as_recorded(session, block..block + 1);
-            } else if state.is_sent() {
-                let content = edited_content(&self.view, &mut stubs, block, state);
-                self.wire.push_edited(session, block, content);
+        let mut stubs = None;
+        let mut from = range.start;
+        loop {
+            from = self.wire.push_as_recorded(session, from..range.end, &self.view.states);
+            if from == range.end {
+                return;
             }
+            let state = self.view.states[from as usize];
+            if state != State::default() && state.is_sent() {
+                let at = stubs.get_or_insert_with(|| self.view.stubs.partition_point(|s| s.block < from));
+                let content = edited_content(&self.view, at, from, state);
+                self.wire.push_edited(session, from, content);
+            }
+            from += 1;
         }
     }
 
@@ -59,15 +59,19 @@ impl Context<'_> {
         let (view, answers_edited) = (&self.view, self.answers_edited);
         let summary_ref = self.summary_at.checked_sub(1).filter(|_| self.summary_at > view.live_from);
         let mut at = view.stubs.partition_point(|s| s.block < first);
-        self.wire.rewrite_from(first, cause, |block, sent| {
+        self.wire.rewrite_from(first, cause, |block, mut sent| {
             view.work.add(1);
             let state = view.states[block as usize];
+            let is_summary = || summary_ref == Some(block) && sent.kind == SentKind::Text;
+            if !state.is_sent() && !is_summary() {
+                return None;
+            }
             // Only results, and calls and thinking where a rule is about them, are ever sent as something else.
             let is_edited = |kind| answers_edited && matches!(kind, SentKind::ToolUse | SentKind::Thinking);
             if sent.kind == SentKind::ToolResult || is_edited(sent.kind) {
-                edited_content(view, &mut at, block, state).put_into(sent);
+                edited_content(view, &mut at, block, state).put_into(&mut sent);
             }
-            state.is_sent() || (summary_ref == Some(block) && sent.kind == SentKind::Text)
+            Some(sent)
         });
     }
 
@@ -82,10 +86,14 @@ impl Context<'_> {
 /// What is sent of a block; `at` is the first stub at or behind it that is known of, and moves on.
 fn edited_content(view: &View<'_>, at: &mut usize, block: u32, state: State) -> Content {
     let (session, stubs) = (view.session, &view.stubs);
-    *at += stubs[*at..].iter().take_while(|s| s.block < block).count();
     let stored = view.stored_of(block);
     let stored_tokens = stored.map(|s| s.tokens);
-    let stub = stubs.get(*at).filter(|s| s.block == block && state.has(State::ELIDED));
+    let stub = if state.has(State::ELIDED) {
+        *at += stubs[*at..].iter().take_while(|s| s.block < block).count();
+        stubs.get(*at).filter(|s| s.block == block)
+    } else {
+        None
+    };
     match (stub, stored_tokens) {
         (Some(stub), _) if stub.server => Content::placeholder(session, block, stored_tokens, stub.tokens),
         (Some(stub), _) => Content::stub(session, block, stub.tokens),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::cause::Cause;
 use crate::policy::strategy::{MarkerPlace, MarkerSpec};
-use crate::policy::view::SummaryMessage;
+use crate::policy::view::{State, SummaryMessage};
 use crate::provider::{Marker, NO_LINK, SentBlock, SentKind};
 use crate::session::{BlockKind, Flags, Prefix, PrefixBlock, Session};
 
@@ -20,8 +20,8 @@ pub struct Wire {
     /// Number of blocks in front of the session's own.
     head: usize,
     /// Last tool definition and last system block.
-    last_tool: Option<usize>,
-    last_system: Option<usize>,
+    last_tool: Option<u32>,
+    last_system: Option<u32>,
     changed_from: usize,
     sent_len: usize,
     change: Option<Cause>,
@@ -106,19 +106,20 @@ impl Wire {
         self.blocks.clear();
         self.refs.clear();
         self.head = head.len();
-        self.last_tool = head.iter().rposition(|b| b.kind == SentKind::Tool);
-        self.last_system = head.iter().rposition(|b| b.kind == SentKind::System);
+        let last = |kind| head.iter().rposition(|b| b.kind == kind).and_then(|i| u32::try_from(i).ok());
+        self.last_tool = last(SentKind::Tool);
+        self.last_system = last(SentKind::System);
         self.refs.resize(head.len(), NO_BLOCK);
         self.blocks.extend(head);
     }
 
-    /// Goes through the session's blocks from `first` on in place, after an edit: `edit` changes what is sent
-    /// of each, and says whether it still is. Nothing happens if none of them is on the wire.
+    /// Goes through the session's blocks from `first` on in place, after an edit: `edit` says what is sent of
+    /// each now, if anything. Nothing happens if none of them is on the wire.
     pub(super) fn rewrite_from(
         &mut self,
         first: u32,
         cause: Cause,
-        mut edit: impl FnMut(u32, &mut SentBlock) -> bool,
+        mut edit: impl FnMut(u32, SentBlock) -> Option<SentBlock>,
     ) {
         let at = self.head + self.refs[self.head..].partition_point(|b| *b < first);
         if at == self.blocks.len() {
@@ -130,10 +131,8 @@ impl Wire {
         let mut kept = 0;
         for i in 0..len {
             let block = refs[i];
-            if edit(block, &mut blocks[i]) {
-                let SentBlock { hash, tokens, link, kind, deferred, placeholder, .. } = blocks[i];
-                let message = messages.next(kind);
-                blocks[kept] = SentBlock { hash, tokens, link, message, kind, deferred, placeholder };
+            if let Some(sent) = edit(block, blocks[i]) {
+                blocks[kept] = SentBlock { message: messages.next(sent.kind), ..sent };
                 refs[kept] = block;
                 kept += 1;
             }
@@ -146,19 +145,18 @@ impl Wire {
         }
     }
 
-    /// Appends blocks as recorded. Unsigned thinking is never sent.
-    pub(super) fn push_as_recorded(&mut self, session: &Session, range: Range<u32>) {
+    /// Appends blocks as recorded, up to the first that is not sent so: something has happened to it, or it is
+    /// thinking without a signature. Gives where that is.
+    pub(super) fn push_as_recorded(&mut self, session: &Session, range: Range<u32>, states: &[State]) -> u32 {
         let columns = range.start as usize..range.end as usize;
-        let kinds = session.blocks.kind[columns.clone()].iter().zip(&session.blocks.flags[columns]);
-        let is_left_out = |kind: BlockKind, flags| kind == BlockKind::Thinking && !is_replayable(flags);
-        let mut from = range.start;
-        for (block, (kind, flags)) in range.clone().zip(kinds) {
-            if is_left_out(*kind, *flags) {
-                self.extend_as_recorded(session, from..block);
-                from = block + 1;
-            }
-        }
-        self.extend_as_recorded(session, from..range.end);
+        let kinds = session.blocks.kind[columns.clone()].iter().zip(&session.blocks.flags[columns.clone()]);
+        let is_plain = |((kind, flags), state): &((&BlockKind, &Flags), &State)| {
+            **state == State::default() && is_ever_sent(**kind, **flags)
+        };
+        let plain = kinds.zip(&states[columns]).take_while(is_plain).count();
+        let end = range.start + u32::try_from(plain).unwrap_or(u32::MAX);
+        self.extend_as_recorded(session, range.start..end);
+        end
     }
 
     /// Appends blocks that are all sent.
@@ -170,10 +168,12 @@ impl Wire {
             .iter()
             .zip(&blocks.hash[columns.clone()])
             .zip(&blocks.tokens[columns.clone()])
-            .zip(&blocks.call[columns])
-            .zip(range.clone());
-        self.blocks.extend(each.map(|((((kind, hash), tokens), call), block)| {
-            let (kind, link) = sent_as(*kind, block, *call);
+            .zip(&blocks.call[columns]);
+        let mut block = range.start;
+        self.blocks.extend(each.map(|(((kind, hash), tokens), call)| {
+            let (kind, link_from) = SENT_AS[*kind as usize];
+            let link = [NO_LINK, *call, block][link_from];
+            block += 1;
             let message = messages.next(kind);
             let (hash, tokens) = (*hash, *tokens);
             SentBlock { hash, tokens, link, message, kind, deferred: false, placeholder: false }
@@ -199,11 +199,12 @@ impl Wire {
 
     /// Appends a block with another content than the recorded one.
     pub(super) fn push_edited(&mut self, session: &Session, block: u32, content: Content) {
-        self.push_as_recorded(session, block..block + 1);
-        if self.refs.last() == Some(&block)
-            && let Some(sent) = self.blocks.last_mut()
-        {
-            content.put_into(sent);
+        let i = block as usize;
+        if is_ever_sent(session.blocks.kind[i], session.blocks.flags[i]) {
+            self.extend_as_recorded(session, block..block + 1);
+            if let Some(sent) = self.blocks.last_mut() {
+                content.put_into(sent);
+            }
         }
     }
 
@@ -217,7 +218,8 @@ impl Wire {
                 MarkerPlace::System => self.last_system.or(self.last_tool),
                 MarkerPlace::LastMessage => self.last_markable(self.blocks.len()),
                 MarkerPlace::LastUser => {
-                    self.blocks.iter().rposition(|b| !b.kind.is_assistant() && !b.kind.is_prefix())
+                    let user = |b: &SentBlock| !b.kind.is_assistant() && !b.kind.is_prefix();
+                    self.blocks.iter().rposition(user).and_then(|i| u32::try_from(i).ok())
                 }
                 MarkerPlace::PreviousMessage => {
                     self.blocks.last().filter(|b| b.message > 0).and_then(|last| {
@@ -227,7 +229,7 @@ impl Wire {
                     })
                 }
             };
-            let Some(after) = after.and_then(|i| u32::try_from(i).ok()) else { continue };
+            let Some(after) = after else { continue };
             if out.last().is_none_or(|m| m.after < after) {
                 out.push(Marker { after, ttl: spec.ttl });
             }
@@ -235,8 +237,9 @@ impl Wire {
     }
 
     /// The last block before `end` that can carry a breakpoint: thinking cannot.
-    fn last_markable(&self, end: usize) -> Option<usize> {
-        self.blocks[..end].iter().rposition(|b| b.kind != SentKind::Thinking && !b.kind.is_prefix())
+    fn last_markable(&self, end: usize) -> Option<u32> {
+        let can_carry = |b: &SentBlock| b.kind != SentKind::Thinking && !b.kind.is_prefix();
+        self.blocks[..end].iter().rposition(can_carry).and_then(|i| u32::try_from(i).ok())
     }
 }
 
@@ -308,23 +311,28 @@ impl Messages {
     #[inline]
     fn next(&mut self, kind: SentKind) -> u32 {
         let assistant = kind.is_assistant();
-        self.message += u32::from(self.assistant.is_some_and(|a| a != assistant));
+        self.message += u32::from(self.assistant == Some(!assistant));
         self.assistant = Some(assistant);
         self.message
     }
 }
 
-/// Kind and link on the wire of a block of the session.
-#[inline]
-fn sent_as(kind: BlockKind, block: u32, call: u32) -> (SentKind, u32) {
-    match kind {
-        BlockKind::UserText => (SentKind::Text, NO_LINK),
-        BlockKind::Image => (SentKind::Image, NO_LINK),
-        BlockKind::ToolResult => (SentKind::ToolResult, call),
-        BlockKind::AssistantText => (SentKind::AssistantText, NO_LINK),
-        BlockKind::Thinking => (SentKind::Thinking, block),
-        BlockKind::ToolUse => (SentKind::ToolUse, call),
-    }
+/// What each kind of block of a session is on the wire, and where its link comes from: nowhere (0), its call (1),
+/// or the block itself (2).
+const SENT_AS: [(SentKind, usize); 6] = {
+    let mut table = [(SentKind::Text, 0); 6];
+    table[BlockKind::UserText as usize] = (SentKind::Text, 0);
+    table[BlockKind::Image as usize] = (SentKind::Image, 0);
+    table[BlockKind::ToolResult as usize] = (SentKind::ToolResult, 1);
+    table[BlockKind::AssistantText as usize] = (SentKind::AssistantText, 0);
+    table[BlockKind::Thinking as usize] = (SentKind::Thinking, 2);
+    table[BlockKind::ToolUse as usize] = (SentKind::ToolUse, 1);
+    table
+};
+
+/// Whether a client sends such a block at all: thinking without a signature it does not.
+fn is_ever_sent(kind: BlockKind, flags: Flags) -> bool {
+    kind != BlockKind::Thinking || is_replayable(flags)
 }
 
 /// Thinking is replayed if it is signed; redacted thinking carries its signature inside.
@@ -334,8 +342,5 @@ pub(super) fn is_replayable(flags: Flags) -> bool {
 
 /// Hash of a stub: another content than the original, the same whenever it is written again.
 fn stub_hash(original: u64, tokens: u32) -> u64 {
-    let mut bytes = [0_u8; 12];
-    bytes[..8].copy_from_slice(&original.to_le_bytes());
-    bytes[8..].copy_from_slice(&tokens.to_le_bytes());
-    xxhash_rust::xxh3::xxh3_64(&bytes)
+    xxhash_rust::xxh3::xxh3_64_with_seed(&original.to_le_bytes(), u64::from(tokens))
 }
