@@ -262,6 +262,7 @@ impl CacheSpec {
     }
 
     /// Its blocks, if they are not all kept.
+    #[inline]
     pub(crate) fn limited_blocks(&self) -> Option<&BlockSpec> {
         match &self.kind {
             CacheKind::Blocks(blocks) if blocks.capacity_blocks.is_some() => Some(blocks),

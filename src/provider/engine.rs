@@ -198,7 +198,13 @@ impl<'m> Provider<'m> {
             max_output_tokens: 0,
         };
         let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
-        let scene = scene(self.model, spec, Behaviour::Skip, &self.producers, None);
+        let scene = Scene {
+            model: self.model,
+            spec,
+            behaviour: Behaviour::Skip,
+            producers: &self.producers,
+            producer: None,
+        };
         self.path.spill(&mut self.store, at_ms);
         self.aside.clear();
         let evaluated = self.aside.sync(&scene, &request, &mut self.records, &mut self.store).is_ok();
@@ -228,12 +234,19 @@ impl<'m> Provider<'m> {
         } else {
             self.attribution.edited(request, self.path.nodes.len());
         }
-        let request = Request { changed_from, ..*request };
-        match self.admit(&request) {
-            Ok(own_cut) => Answer::Done(self.serve(&request, own_cut)),
-            Err(rejection) => match self.shortened(&request, &rejection) {
+        // A request is a dozen words: it is copied only where it has to change.
+        let own;
+        let request = if changed_from < request.changed_from {
+            own = Request { changed_from, ..*request };
+            &own
+        } else {
+            request
+        };
+        match self.admit(request) {
+            Ok(own_cut) => Answer::Done(self.serve(request, own_cut)),
+            Err(rejection) => match self.shortened(request, &rejection) {
                 Some(answer) => answer,
-                None => self.refuse(&request, rejection),
+                None => self.refuse(request, rejection),
             },
         }
     }
@@ -241,7 +254,13 @@ impl<'m> Provider<'m> {
     fn admit(&mut self, request: &Request<'_>) -> Result<Option<(usize, Cause)>, Box<Rejection>> {
         let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
         let behaviour = Behaviour::of(self.model, self.account, &request.params);
-        let scene = scene(self.model, spec, behaviour, &self.producers, Some(self.producer));
+        let scene = Scene {
+            model: self.model,
+            spec,
+            behaviour,
+            producers: &self.producers,
+            producer: Some(self.producer),
+        };
         let blocks = request.blocks;
         if let Some((at, text)) =
             reasoning::missing(self.model.replay, &self.pairs, blocks, request.changed_from)
@@ -363,7 +382,7 @@ impl<'m> Provider<'m> {
     pub fn send_aside(&mut self, model: &ModelSpec, request: &Request<'_>) -> Answer {
         let spec = model.cache.as_ref().unwrap_or(&NO_CACHE);
         let behaviour = Behaviour::of(model, self.account, &request.params);
-        let scene = scene(model, spec, behaviour, &self.producers, None);
+        let scene = Scene { model, spec, behaviour, producers: &self.producers, producer: None };
         let whole = Request { changed_from: 0, ..*request };
         self.store.sweep(request.at_ms);
         self.path.spill(&mut self.store, request.at_ms);
@@ -400,16 +419,6 @@ impl<'m> Provider<'m> {
     pub fn mismatched_thinking(&self) -> &[u32] {
         &self.path.failing
     }
-}
-
-fn scene<'a>(
-    model: &'a ModelSpec,
-    spec: &'a CacheSpec,
-    behaviour: Behaviour,
-    producers: &'a [&'a ModelSpec],
-    producer: Option<u32>,
-) -> Scene<'a> {
-    Scene { model, spec, behaviour, producers, producer }
 }
 
 /// Validates a request, puts it on the path and holds it against the window. A refusal leaves the path at
