@@ -17,16 +17,17 @@
 //! * Isolation by workspace, server tools' own breakpoints and pre-warming calls are not modelled.
 
 use super::attribution::{Attribution, Split};
-use super::binding::{Behaviour, Place, Records, rejection_text};
+use super::binding::{Behaviour, Place, Records};
 use super::cache::Store;
 use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, ImageToggle, ParametersLevel, Refresh};
 use super::entries::{new_entry, serve};
 use super::limited::limit;
 use super::look::{self, Reading};
 use super::overflow_text::Sizes;
-use super::pairing::{self, invalid, wire_path};
-use super::path::{Path, Refused, Scene};
+use super::pairing::{self, invalid};
+use super::path::{Path, Scene};
 use super::reasoning::{self, Pairs, Reason, Transformation};
+use super::refusal::refusal;
 use super::{
     Account, Answer, Done, Marker, Miss, ModelSpec, NO_LINK, Params, Rejection, RejectionKind, Request,
     SentBlock, Ttl,
@@ -456,35 +457,6 @@ fn admit(
     }
     path.complete = true;
     Ok(own_cut)
-}
-
-fn refusal(request: &Request<'_>, refused: Refused) -> Rejection {
-    let blocks = request.blocks;
-    match refused {
-        Refused::Binding { index, changed, explanation } => {
-            let path = wire_path(blocks, index);
-            Rejection {
-                kind: RejectionKind::Binding { changed },
-                message: rejection_text(&path, &explanation, request.params.binding_beta),
-                block: Some(index as u32),
-                path: Some(path),
-            }
-        }
-        Refused::Altered { index } => {
-            let path = wire_path(blocks, index);
-            let later = |b: &SentBlock| b.kind.is_assistant() && b.message != blocks[index].message;
-            let latest = !blocks[index..].iter().any(later);
-            let message = if latest {
-                format!(
-                    "{path}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be \
-                     modified. These blocks must remain as they were in the original response."
-                )
-            } else {
-                format!("{path}: Invalid `signature` in `thinking` block")
-            };
-            invalid(blocks, Some(index), message)
-        }
-    }
 }
 
 fn done(path: &Path, behaviour: Behaviour, usage: Usage, miss: Miss, prompt_tokens: u64) -> Done {

@@ -31,6 +31,7 @@ pub mod price;
 pub mod price_file;
 mod price_toml;
 pub mod reasoning;
+mod refusal;
 pub mod server_side;
 pub mod service;
 mod truncation;
