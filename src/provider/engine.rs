@@ -24,7 +24,7 @@ use super::entries::{new_entry, serve};
 use super::limited::limit;
 use super::look::{self, Reading};
 use super::overflow_text::Sizes;
-use super::pairing::{self, invalid};
+use super::pairing::{self, invalid, wire_path};
 use super::path::{Path, Scene};
 use super::reasoning::{self, Pairs, Reason, Transformation};
 use super::refusal::refusal;
