@@ -28,9 +28,7 @@ pub struct ManArgs {
 
 /// Runs the command.
 pub fn run(args: &ManArgs, terminal: &Terminal) -> Outcome {
-    let mut root = Cli::command();
-    // Global flags reach the commands only once all is built.
-    root.build();
+    let root = built();
     if let Some(path) = &args.out {
         let dir = OutputDir::open(path, args.force)?;
         for command in [&root].into_iter().chain(root.get_subcommands()) {
@@ -46,6 +44,14 @@ pub fn run(args: &ManArgs, terminal: &Terminal) -> Outcome {
     };
     terminal.print_bytes(&page(command, &page_name(command))?)?;
     Ok(exit::DONE)
+}
+
+/// The commands as they are run; `help` is none to have a page of.
+fn built() -> clap::Command {
+    let mut root = Cli::command().disable_help_subcommand(true);
+    // Global flags reach the commands only once all is built.
+    root.build();
+    root
 }
 
 fn unknown(root: &clap::Command, name: &str) -> Failure {
@@ -71,8 +77,7 @@ mod tests {
 
     #[test]
     fn every_command_has_a_page_with_its_flags() {
-        let mut root = Cli::command();
-        root.build();
+        let root = built();
         for command in root.get_subcommands() {
             let text = String::from_utf8(page(command, &page_name(command)).expect("memory")).expect("UTF-8");
             assert!(text.contains(".SH OPTIONS") && text.contains(r"\-\-quiet"), "{}", command.get_name());
