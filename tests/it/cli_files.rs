@@ -185,3 +185,31 @@ fn a_fork_counts_only_what_its_parent_does_not_have() {
     fs::write(dir.path().join("c.jsonl"), other).expect("writable");
     assert_eq!(requests(&["b.jsonl", "c.jsonl"]), [("parent".to_owned(), 10), ("parent#2".to_owned(), 5)]);
 }
+
+/// Two conversations begin with the same two blocks of 512 tokens: the second reads them where the cache is shared.
+#[test]
+fn sessions_read_what_others_wrote_where_the_cache_is_shared() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let request = |at: u64, last: u64| {
+        format!(
+            "{{\"timestamp\":{at},\"input_length\":1536,\"output_length\":9,\"hash_ids\":[0,1,{last}]}}\n"
+        )
+    };
+    fs::write(dir.path().join("m.jsonl"), request(0, 2) + &request(1_000, 3)).expect("new");
+    let base = ["simulate", "m.jsonl", "-m", "mooncake", "-p", "none", "--format", "json"];
+    let read = |output| {
+        let printed: serde_json::Value = json(&output, 0);
+        let shared = printed["recipe"]["shared_cache"].clone();
+        (
+            shared,
+            printed["totals"][0]["sessions"].clone(),
+            printed["totals"][0]["tokens"]["cache_read"].clone(),
+        )
+    };
+    assert_eq!(read(run(dir.path(), base)), (serde_json::Value::Null, 2.into(), 0.into()));
+    let shared = run(dir.path(), base.into_iter().chain(["--shared-cache"]));
+    assert_eq!(read(shared), (true.into(), 2.into(), 1_024.into()));
+    let resumed = base.into_iter().chain(["--shared-cache", "--out", "out", "--resume"]);
+    let refused = run(dir.path(), resumed);
+    assert_eq!(code(&refused), 2, "{}", stderr(&refused));
+}
