@@ -16,7 +16,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let steps = &self.session.steps;
         let Some(start_ms) = steps[step].start_ms else { return };
         let next_ms = steps.get(step + 1).and_then(|next| next.start_ms);
-        let base = Request { params: self.params, markers: &self.markers, ..self.log.request(&self.context) };
+        let base = Request {
+            automatic: self.automatic(),
+            ttft_ms: self.ttft_ms(),
+            params: self.params,
+            markers: &self.markers,
+            ..self.log.request(&self.context)
+        };
         let (prompt_tokens, sent) = (self.log.last_prompt_tokens(), self.log.pings());
         let mut instants = rule.instants(start_ms, next_ms, prompt_tokens, sent).peekable();
         if instants.peek().is_none() {

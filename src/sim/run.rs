@@ -378,13 +378,17 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     /// Places the strategy's breakpoints where the model caches nothing without; elsewhere the life of the last one is
     /// that of what the provider caches by itself.
     pub(super) fn place_markers(&mut self) -> Option<Ttl> {
-        let specs = &self.strategy.markers;
         if self.model.needs_markers() {
-            self.context.wire().markers(specs, &mut self.markers);
-            return None;
+            self.context.wire().markers(&self.strategy.markers, &mut self.markers);
+        } else {
+            self.markers.clear();
         }
-        self.markers.clear();
-        specs.last().map(|m| m.ttl)
+        self.automatic()
+    }
+
+    /// The life of what the provider caches by itself, where it does.
+    pub(super) fn automatic(&self) -> Option<Ttl> {
+        self.strategy.markers.last().filter(|_| !self.model.needs_markers()).map(|m| m.ttl)
     }
 
     fn estimate(&self) -> Option<u64> {
