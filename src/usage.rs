@@ -29,6 +29,7 @@ impl Usage {
     }
 
     /// Field-wise sum.
+    #[inline]
     pub fn add(&mut self, other: &Usage) {
         self.uncached_tokens += other.uncached_tokens;
         self.cache_read_tokens += other.cache_read_tokens;

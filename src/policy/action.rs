@@ -173,7 +173,11 @@ pub struct StubRule {
 
 impl StubRule {
     /// What stands for an item of this tool.
-    pub fn size_for(&self, tool: Option<&Tool>) -> &StubSize {
+    pub fn size_for<'t>(&self, tool: impl FnOnce() -> Option<&'t Tool>) -> &StubSize {
+        if self.by_tool.is_empty() {
+            return &self.stub;
+        }
+        let tool = tool();
         let own =
             self.by_tool.iter().find(|(only, _)| tool.is_some_and(|t| only.iter().any(|p| t.matches(p))));
         own.map_or(&self.stub, |(_, size)| size)

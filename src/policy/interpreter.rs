@@ -332,6 +332,12 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         self.strategy.rules[rule].at.has(hook)
     }
 
+    fn is_idle(&self, rule: usize, view: &View<'_>) -> bool {
+        let Action::Stub(stub) = &self.strategy.rules[rule].action else { return false };
+        // Where others ask how it came to run, it does.
+        !self.has_outcomes && !self.has_substitutes && self.rules[rule].state.falls_short(stub, view)
+    }
+
     fn at_tool_result(&mut self, rule: usize, view: &View<'_>, result: u32) -> Option<Ingest> {
         let spec = &self.strategy.rules[rule];
         if !self.is_asked(rule, Hook::ToolResult) {
@@ -378,9 +384,10 @@ impl<'p> Policy<'p> for Interpreter<'p> {
             return None;
         }
         let fired = self.firing(rule, occasion, view);
-        let run = &mut self.rules[rule];
-        run.fired = fired;
-        let memo = &run.memo;
+        if self.has_outcomes {
+            self.rules[rule].fired = fired;
+        }
+        let memo = &self.rules[rule].memo;
         let firing = fired.filter(|f| {
             f.hard || occasion.asks_no_trigger() || !memo.holds_back(&spec.cadence, f, occasion, view)
         });

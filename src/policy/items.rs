@@ -164,7 +164,7 @@ fn size_boundary(
 }
 
 /// UTF-16 units of an item as stored; base64 of images is part of a result.
-#[inline]
+#[inline(always)]
 fn item_utf16(view: &View<'_>, block: u32) -> u64 {
     match view.session.blocks.kind[block as usize] {
         BlockKind::ToolResult => view.result_utf16(block),
@@ -201,7 +201,7 @@ pub(super) fn stub_for(
     if is_too_small {
         return None;
     }
-    let size = stub.size_for(view.tool(block));
+    let size = stub.size_for(|| view.tool(block));
     let (size, utf16, after) = match size {
         StubSize::Tokens(tokens) => {
             let full = view.text_size(block).tokens;

@@ -108,7 +108,7 @@ pub struct WithPath {
 
 impl StubLaw {
     /// UTF-16 units of the stub, excerpts left out.
-    #[inline]
+    #[inline(always)]
     pub fn utf16(&self, facts: &Facts) -> u64 {
         let (fixed, paths) = match &self.with_path {
             Some(with) if facts.path_utf16 > 0 => (with.fixed, with.path),

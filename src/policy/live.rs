@@ -40,6 +40,11 @@ impl Live {
         }
     }
 
+    /// Whether all of these blocks are there, and in the last run.
+    pub fn ends_with(&self, range: &Range<u32>) -> bool {
+        self.runs.last().is_some_and(|last| last.start <= range.start && range.end <= last.end)
+    }
+
     /// What is in the history of these blocks, as runs.
     pub fn runs_in(&self, range: Range<u32>) -> impl DoubleEndedIterator<Item = Range<u32>> + Clone {
         let first = self.runs.partition_point(|r| r.end <= range.start);
@@ -169,6 +174,13 @@ pub struct Changed {
     pub left: Changes,
     /// Stored content was replaced.
     pub edited: Changes,
+}
+
+impl Changed {
+    /// How many there were.
+    pub fn count(&self) -> usize {
+        self.left.0.len() + self.edited.0.len()
+    }
 }
 
 /// The changes that somebody who keeps running totals has taken in.

@@ -70,6 +70,10 @@ pub trait Policy<'p> {
     fn is_asked(&self, _rule: usize, _hook: Hook) -> bool {
         true
     }
+    /// Whether this rule would decide nothing at any hook as things are: it need not be asked. Cheap, or `false`.
+    fn is_idle(&self, _rule: usize, _view: &View<'_>) -> bool {
+        false
+    }
     /// A tool result came back and is about to enter the conversation.
     fn at_tool_result(&mut self, _rule: usize, _view: &View<'_>, _result: u32) -> Option<Ingest> {
         None

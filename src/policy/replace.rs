@@ -14,7 +14,7 @@ pub fn facts(view: &View<'_>, block: u32) -> Facts {
 }
 
 /// The same, of an item of which so much is known already.
-#[inline]
+#[inline(always)]
 pub fn facts_of(view: &View<'_>, block: u32, chars: u64) -> Facts {
     let i = block as usize;
     let blocks = &view.session.blocks;
@@ -62,7 +62,7 @@ fn image_tokens(view: &View<'_>, block: u32) -> u64 {
 pub fn stored(stub: &StubRule, view: &View<'_>, block: u32) -> Stored {
     let path_utf16 = view.stored_of(block).map_or(0, |s| s.path_utf16);
     let images = image_tokens(view, block);
-    match stub.size_for(view.tool(block)) {
+    match stub.size_for(|| view.tool(block)) {
         StubSize::Ends(ends) => {
             cut(view, block, ends).unwrap_or_else(|| text_stored(view, block, 0, 0, 0, path_utf16, images))
         }

@@ -4,13 +4,14 @@
 //! new. A ledger or destructive rule acts on what has become eligible since its last pass; a stateless or
 //! server rule on everything eligible now, and takes back what no longer is.
 
-use super::action::{EditView, Growth, Items, StubRule, Until};
+use super::action::{EditView, Growth, Items, StubRule, StubSize, Until};
 use super::estimate::EstimateLaw;
 pub use super::items::Candidate;
 use super::items::{boundary, first_free, needs_law, stub_for};
 use super::live::Seen;
 use super::plan::{Plan, ReplacePlan, StubPlan};
 use super::replace;
+use super::strategy::Unit;
 use super::twins::{Repeated, Twins};
 use super::view::{State, Stored, View};
 use crate::session::{BlockKind, Flags, NONE, Session};
@@ -43,6 +44,9 @@ pub(super) struct RuleState {
     has_looked: bool,
     /// Changes of the history that are taken in.
     seen: Seen,
+    /// UTF-16 units of the results that were looked at, and the changes of the history until then; where they bound
+    /// what the others can save.
+    unseen: Option<(u64, usize)>,
     /// Eligible items not yet replaced, ascending.
     pending: Vec<Candidate>,
     pending_saved: u64,
@@ -81,6 +85,7 @@ impl RuleState {
                 let firing = firing?;
                 let boundary = self.look_at_new(stub, view, law);
                 if self.pending_saved < stub.savings.min {
+                    self.note_unseen(stub, view);
                     return None;
                 }
                 self.drop_stale(stub, view);
@@ -122,6 +127,29 @@ impl RuleState {
     /// First item that would be taken, and what all of them save.
     pub(super) fn pending(&self) -> Option<(u32, u64)> {
         self.pending.first().map(|c| (c.block(), self.pending.iter().map(|c| c.saved_utf16).sum()))
+    }
+
+    /// Whether the rule cannot act, whatever is found in what it has not looked at since it last did. (Only rules that
+    /// decide anew at every request take back what they did, and these do not remember what they saw.)
+    #[inline]
+    pub(super) fn falls_short(&self, stub: &StubRule, view: &View<'_>) -> bool {
+        self.unseen.is_some_and(|(looked_utf16, changes)| {
+            let unseen_utf16 = view.tool_results_utf16.saturating_sub(looked_utf16);
+            changes == view.changed.count() && self.pending_saved + unseen_utf16 < stub.savings.min
+        })
+    }
+
+    /// What was looked at so far is not enough. No result saves more than it holds, so how much there was to look at
+    /// tells later whether it is worth while.
+    fn note_unseen(&mut self, stub: &StubRule, view: &View<'_>) {
+        let is_bounded = stub.savings.unit == Unit::Utf16
+            && stub.repeated.is_none()
+            && stub.by_tool.is_empty()
+            && matches!((&stub.stub, stub.items), (StubSize::Law(_), Items::Results));
+        self.unseen = is_bounded.then(|| {
+            let ahead: u64 = view.results[self.cursor..].iter().map(|b| view.result_utf16(*b)).sum();
+            (view.tool_results_utf16 - ahead, view.changed.count())
+        });
     }
 
     /// Everything eligible is to be a stub now.

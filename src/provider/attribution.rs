@@ -136,9 +136,9 @@ impl Attribution {
         let is_whole = held_tokens < spec.minimum_tokens;
         self.previous_body_tokens = Some(if is_whole { body_tokens } else { held_tokens });
         self.cut = None;
-        let last = match spec.any_prefix() {
-            Some(_) => path.nodes.len().checked_sub(1),
-            None => markers.last().map(|m| m.after as usize),
+        let last = match spec.holds_prefixes() {
+            true => path.nodes.len().checked_sub(1),
+            false => markers.last().map(|m| m.after as usize),
         };
         if let Some(last) = last {
             let node = &path.nodes[last];

@@ -22,6 +22,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::Ttl;
 use super::block_cache::BlockSpec;
 use super::limited::LimitedBlocks;
+use super::path::Node;
 
 /// One cached prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub(crate) struct Store {
     newest: Vec<(u64, Entry)>,
     table: HashMap<u64, Entry, BuildHasherDefault<ChainHasher>>,
     latest_expiry_ms: i64,
+    /// No entry ends behind this position of its prompt.
+    deepest: u32,
     filter: Filter,
     /// Size of the table at which the dead are looked for in it.
     sweep_len: usize,
@@ -113,6 +116,7 @@ impl Store {
         self.table.clear();
         self.filter = Filter::default();
         self.latest_expiry_ms = i64::MIN;
+        self.deepest = 0;
         self.sweep_len = 0;
     }
 
@@ -142,8 +146,16 @@ impl Store {
         }
     }
 
+    /// A prompt that is longer than so many positions is not here.
+    pub(crate) fn deepest(&self) -> u32 {
+        self.deepest
+    }
+
+    /// Keeps the entry at a node of a path.
     #[inline]
-    pub(crate) fn put(&mut self, chain: u64, entry: Entry, at_ms: i64) {
+    pub(crate) fn put(&mut self, node: &Node, entry: Entry, at_ms: i64) {
+        let chain = node.chain;
+        self.deepest = self.deepest.max(node.position);
         self.latest_expiry_ms = self.latest_expiry_ms.max(entry.expires_ms);
         if self.filter.may_hold(chain) && self.rewrite(chain, entry, at_ms) {
             return;
@@ -158,6 +170,8 @@ impl Store {
     /// Puts many at once, as a path of which a tail is cut off leaves behind. Such entries live long: the dead are
     /// looked for only when the table has doubled.
     pub(crate) fn put_run(&mut self, run: impl Iterator<Item = (u64, Entry)>, at_ms: i64) {
+        // Paths of this kind stop looking at the first node that is not here.
+        self.deepest = u32::MAX;
         for (chain, mut entry) in run {
             if let Some(mut old) = self.take(chain) {
                 old.rewrite(entry, at_ms);
@@ -245,14 +259,28 @@ const SECRET_TAG: u64 = 0x1f67_b3b7_a4a4_4072;
 /// far and one value; `tag` tells apart what the value is. The same on every machine.
 #[inline]
 pub(crate) fn mix(chain: u64, value: u64, tag: u64) -> u64 {
-    let left = chain ^ SECRET_CHAIN ^ tag.wrapping_mul(SECRET_TAG);
-    let product = u128::from(left) * u128::from(value ^ SECRET_VALUE);
+    mix_keyed(chain, value, key_of(tag))
+}
+
+/// What a tag does to a chain.
+pub(crate) const fn key_of(tag: u64) -> u64 {
+    SECRET_CHAIN ^ tag.wrapping_mul(SECRET_TAG)
+}
+
+/// [`mix`], the tag given by its key.
+#[inline]
+pub(crate) fn mix_keyed(chain: u64, value: u64, key: u64) -> u64 {
+    let product = u128::from(chain ^ key) * u128::from(value ^ SECRET_VALUE);
     (product as u64) ^ ((product >> 64) as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn node(chain: u64) -> Node {
+        Node { chain, bound: 0, tokens: 0, position: 1, accepted: 0 }
+    }
 
     fn entry(ttl: Ttl, expires_ms: i64, readable_from_ms: i64) -> Entry {
         Entry { ttl, expires_ms, readable_from_ms, unit: false }
@@ -277,13 +305,13 @@ mod tests {
     #[test]
     fn the_store_forgets_only_when_all_are_dead() {
         let mut store = Store::default();
-        store.put(1, entry(Ttl::Short, 300_000, 0), 0);
-        store.put(2, entry(Ttl::Long, 3_600_000, 0), 0);
+        store.put(&node(1), entry(Ttl::Short, 300_000, 0), 0);
+        store.put(&node(2), entry(Ttl::Long, 3_600_000, 0), 0);
         store.sweep(300_000);
         assert!(store.get(1).is_some());
         store.sweep(3_600_000);
         assert!(store.is_empty());
-        store.put(3, entry(Ttl::Short, 4_000_000, 0), 3_700_000);
+        store.put(&node(3), entry(Ttl::Short, 4_000_000, 0), 3_700_000);
         store.sweep(3_999_999);
         assert!(store.take(3).is_some() && store.take(3).is_none());
     }

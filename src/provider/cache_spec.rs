@@ -227,6 +227,12 @@ pub(crate) struct AnyPrefix {
 }
 
 impl CacheSpec {
+    /// Whether it holds whole prefixes, and not entries at places of its own.
+    #[inline]
+    pub(crate) fn holds_prefixes(&self) -> bool {
+        !matches!(self.kind, CacheKind::Breakpoints(_) | CacheKind::MessageEnds(_))
+    }
+
     /// The cache as one of prefixes, if it is one.
     pub(crate) fn any_prefix(&self) -> Option<AnyPrefix> {
         let plain = AnyPrefix {
@@ -271,7 +277,11 @@ impl CacheSpec {
     }
 
     /// Tokens of a prefix of so many that can be read again.
+    #[inline]
     pub(crate) fn held_tokens(&self, tokens: u64) -> u64 {
+        if !self.holds_prefixes() {
+            return tokens;
+        }
         match self.any_prefix() {
             Some(AnyPrefix { grid: Some(grid), units: false, .. }) => grid.floor(tokens),
             _ => tokens,

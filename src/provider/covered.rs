@@ -77,7 +77,7 @@ impl Path {
             return self.uncover(0, store, at_ms);
         }
         for cached in self.cached.drain(..) {
-            store.put(self.nodes[cached.index as usize].chain, cached.entry, at_ms);
+            store.put(&self.nodes[cached.index as usize], cached.entry, at_ms);
         }
     }
 

@@ -221,7 +221,7 @@ impl<'m> Provider<'m> {
         if let Some(last) = self.aside.nodes.last().filter(|_| evaluated && long_enough)
             && spec.any_prefix().is_none()
         {
-            self.store.put(last.chain, new_entry(spec, ttl, at_ms, 0), at_ms);
+            self.store.put(last, new_entry(spec, ttl, at_ms, 0), at_ms);
         }
         self.path.adopt(&mut self.store);
     }
@@ -243,18 +243,22 @@ impl<'m> Provider<'m> {
         } else {
             request
         };
-        match self.admit(request) {
-            Ok(own_cut) => Answer::Done(self.serve(request, own_cut)),
-            Err(rejection) => match self.shortened(request, &rejection) {
+        let behaviour = Behaviour::of(self.model, self.account, &request.params);
+        match self.admit(request, behaviour) {
+            Ok(own_cut) => Answer::Done(self.serve(request, behaviour, own_cut)),
+            Err(rejection) => match self.shortened(request, behaviour, &rejection) {
                 Some(answer) => answer,
                 None => self.refuse(request, rejection),
             },
         }
     }
 
-    fn admit(&mut self, request: &Request<'_>) -> Result<Option<(usize, Cause)>, Box<Rejection>> {
+    fn admit(
+        &mut self,
+        request: &Request<'_>,
+        behaviour: Behaviour,
+    ) -> Result<Option<(usize, Cause)>, Box<Rejection>> {
         let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
-        let behaviour = Behaviour::of(self.model, self.account, &request.params);
         let scene = Scene {
             model: self.model,
             spec,
@@ -278,7 +282,13 @@ impl<'m> Provider<'m> {
     }
 
     /// The answer to a request that does not fit, where its oldest messages are left out instead of refusing it.
-    fn shortened(&mut self, request: &Request<'_>, rejection: &Rejection) -> Option<Answer> {
+    #[cold]
+    fn shortened(
+        &mut self,
+        request: &Request<'_>,
+        behaviour: Behaviour,
+        rejection: &Rejection,
+    ) -> Option<Answer> {
         let is_too_long = matches!(rejection.kind, RejectionKind::Overflow { .. });
         if !is_too_long || !(self.model.overflow.truncates() || request.params.truncates) {
             return None;
@@ -292,10 +302,10 @@ impl<'m> Provider<'m> {
         self.shared_blocks = prefix;
         self.attribution.cut(Some((prefix, Cause::ProviderSide)));
         let shorter = Request { blocks: &copy, markers: &markers, changed_from: prefix, ..*request };
-        let answer = match self.admit(&shorter) {
+        let answer = match self.admit(&shorter, behaviour) {
             Ok(own_cut) => {
                 let left_out_blocks = u32::try_from(from - prefix).unwrap_or(u32::MAX);
-                Answer::Done(Done { left_out_blocks, ..self.serve(&shorter, own_cut) })
+                Answer::Done(Done { left_out_blocks, ..self.serve(&shorter, behaviour, own_cut) })
             }
             Err(rejection) => self.refuse(&shorter, rejection),
         };
@@ -304,15 +314,19 @@ impl<'m> Provider<'m> {
     }
 
     /// Looks an admitted request up, writes and bills it.
-    fn serve(&mut self, request: &Request<'_>, own_cut: Option<(usize, Cause)>) -> Done {
+    fn serve(
+        &mut self,
+        request: &Request<'_>,
+        behaviour: Behaviour,
+        own_cut: Option<(usize, Cause)>,
+    ) -> Done {
         let spec = self.model.cache.as_ref().unwrap_or(&NO_CACHE);
-        let behaviour = Behaviour::of(self.model, self.account, &request.params);
         self.attribution.cut(own_cut);
         self.path.learn();
         let markers = &self.scratch.markers;
         let prompt_tokens = self.path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
-        let unlimited = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
-        let reading = limit(&mut self.store, spec, &self.path, unlimited, prompt_tokens);
+        let reading = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
+        let reading = limit(&mut self.store, spec, &self.path, reading, prompt_tokens);
         let scene = Split { spec, request, path: &self.path, store: &self.store, markers };
         let miss = self.attribution.split(&scene, &reading, prompt_tokens);
         let usage = serve(spec, request, &mut self.path, markers, &reading);
@@ -459,9 +473,10 @@ fn admit(
     Ok(own_cut)
 }
 
+#[inline]
 fn done(path: &Path, behaviour: Behaviour, usage: Usage, miss: Miss, prompt_tokens: u64) -> Done {
-    assert_eq!(usage.prompt_tokens(), prompt_tokens, "prompt = read + written + uncached");
-    assert_eq!(
+    debug_assert_eq!(usage.prompt_tokens(), prompt_tokens, "prompt = read + written + uncached");
+    debug_assert_eq!(
         miss.new_tokens + miss.missed_tokens + usage.cache_read_tokens,
         prompt_tokens,
         "prompt - read = new + missed"

@@ -29,10 +29,12 @@ pub(crate) fn serve(
     markers: &[Marker],
     reading: &Reading,
 ) -> Usage {
-    let Some(cache) = spec.any_prefix() else {
+    if !spec.holds_prefixes() {
         return serve_entries(spec, request, path, markers, reading.entry);
-    };
-    path.cover(&cache, spec.short_ttl_ms, request.at_ms, request.ttft_ms);
+    }
+    if let Some(cache) = spec.any_prefix() {
+        path.cover(&cache, spec.short_ttl_ms, request.at_ms, request.ttft_ms);
+    }
     let total_tokens = path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
     Usage {
         cache_read_tokens: reading.tokens,
@@ -54,37 +56,38 @@ fn serve_entries(
         spec.kind,
         CacheKind::Breakpoints(Breakpoints { refresh: Refresh::MatchedAndMarkedBefore, .. })
     );
-    let hit_index = hit.map(|at| path.cached[at].index);
-    if let Some(at) = hit {
-        let entry = &mut path.cached[at].entry;
-        entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
-    }
     let total_tokens = path.nodes.last().map_or(0, |n| n.tokens);
-    let read_tokens = hit_index.map_or(0, |i| path.nodes[i as usize].tokens);
-    let (mut long_to, mut written_to) = (read_tokens, read_tokens);
-    // Markers on tools and system have the first entries.
-    for (nth, marker) in markers.iter().enumerate() {
-        match hit_index {
-            Some(hit) if marker.after == hit => {}
-            Some(hit) if marker.after < hit => {
-                if refreshes_before
-                    && let Some(entry) = path.entry_at(marker.after, nth)
+    let mut read_tokens = 0;
+    let mut markers = markers;
+    if let Some(at) = hit {
+        let Cached { index, entry, .. } = &mut path.cached[at];
+        let index = *index;
+        entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
+        read_tokens = path.nodes[index as usize].tokens;
+        let behind = markers.iter().position(|m| m.after > index).unwrap_or(markers.len());
+        let (in_front, rest) = markers.split_at(behind);
+        markers = rest;
+        if refreshes_before {
+            // Markers on tools and system have the first entries.
+            for (nth, marker) in in_front.iter().enumerate().filter(|(_, m)| m.after < index) {
+                if let Some(entry) = path.entry_at(marker.after, nth)
                     && entry.hits(at_ms)
                 {
                     entry.expires_ms = at_ms + ttl_ms(spec, entry.ttl);
                 }
             }
-            _ => {
-                let tokens = path.nodes[marker.after as usize].tokens;
-                if tokens < spec.minimum_tokens {
-                    continue;
-                }
-                write(path, marker.after, new_entry(spec, marker.ttl, at_ms, request.ttft_ms), at_ms);
-                written_to = tokens;
-                if marker.ttl == Ttl::Long {
-                    long_to = tokens;
-                }
-            }
+        }
+    }
+    let (mut long_to, mut written_to) = (read_tokens, read_tokens);
+    for marker in markers {
+        let tokens = path.nodes[marker.after as usize].tokens;
+        if tokens < spec.minimum_tokens {
+            continue;
+        }
+        write(path, marker.after, new_entry(spec, marker.ttl, at_ms, request.ttft_ms), at_ms);
+        written_to = tokens;
+        if marker.ttl == Ttl::Long {
+            long_to = tokens;
         }
     }
     Usage {

@@ -55,7 +55,7 @@ impl LimitedBlocks {
 }
 
 /// What of a reading is still there where a cache holds only so many blocks; the prompt's own are kept.
-#[inline]
+#[inline(always)]
 pub(crate) fn limit(
     store: &mut Store,
     spec: &CacheSpec,

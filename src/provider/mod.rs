@@ -16,6 +16,7 @@ mod covered;
 mod date;
 pub mod engine;
 mod entries;
+mod judge;
 mod limited;
 mod litellm;
 mod look;

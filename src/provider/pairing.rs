@@ -25,28 +25,32 @@ pub(crate) fn check(
     for (behind, block) in blocks[start..].iter().enumerate() {
         if !block.kind.is_assistant() {
             in_assistant_turn = false;
-        } else if !in_assistant_turn {
+            if block.kind == SentKind::ToolResult && block.link != NO_LINK && !closes(open, block.link) {
+                return Err(unexpected_result(blocks, start + behind));
+            }
+            continue;
+        }
+        if !in_assistant_turn {
             unanswered(blocks, open)?;
             in_assistant_turn = true;
         }
-        match block.kind {
-            SentKind::ToolUse if block.link != NO_LINK => open.push((block.link, start + behind)),
-            SentKind::ToolResult if block.link != NO_LINK => {
-                match open.iter().position(|(id, _)| *id == block.link) {
-                    // Nearly always one call is open.
-                    Some(at) if at + 1 == open.len() => {
-                        open.pop();
-                    }
-                    Some(at) => {
-                        open.remove(at);
-                    }
-                    None => return Err(unexpected_result(blocks, start + behind)),
-                }
-            }
-            _ => {}
+        if block.kind == SentKind::ToolUse && block.link != NO_LINK {
+            open.push((block.link, start + behind));
         }
     }
     unanswered(blocks, open)
+}
+
+/// Takes the call that a result answers from those that are open, if it is there.
+#[inline]
+fn closes(open: &mut Vec<(u32, usize)>, call: u32) -> bool {
+    // Nearly always one call is open.
+    if open.pop_if(|(id, _)| *id == call).is_some() {
+        return true;
+    }
+    let Some(at) = open.iter().position(|(id, _)| *id == call) else { return false };
+    open.remove(at);
+    true
 }
 
 /// Start of the last assistant turn that begins before `from`: what stands at `from` may answer its calls,

@@ -12,8 +12,8 @@
 //! * Parameters lose the cache of messages (or everything) as a whole; which parameter does is the
 //!   caller's knowledge.
 
-use super::binding::{BOUND_START, Behaviour, Bound, Lesson, Place, Prefix, Records};
-use super::cache::{Entry, Store, mix};
+use super::binding::{BOUND_START, Behaviour, Lesson, Place, Prefix, Records};
+use super::cache::{Entry, Store, key_of, mix, mix_keyed};
 use super::cache_spec::{CacheSpec, ImageToggle, ParametersLevel};
 use super::covered::Covered;
 use super::model::{ModelSpec, ThinkingRetention};
@@ -56,16 +56,9 @@ pub(crate) struct Scene<'a> {
 
 impl Scene<'_> {
     /// Whether the model can use thinking of this producer.
-    fn can_read(&self, producer: u32) -> bool {
+    pub(crate) fn can_read(&self, producer: u32) -> bool {
         self.producer == Some(producer) || self.model.can_read(self.producers[producer as usize])
     }
-}
-
-/// What the checks make of a thinking block.
-struct Verdict {
-    dropped: bool,
-    /// It is the predecessor of the next one.
-    accepted: bool,
 }
 
 /// Why evaluation stopped.
@@ -104,7 +97,7 @@ pub(crate) struct Path {
     /// The call on the path was admitted, so every tool call in it is answered.
     pub(crate) complete: bool,
     /// What this call taught about thinking: index, id, and what was known before.
-    learned: Vec<(usize, u32, Lesson)>,
+    pub(crate) learned: Vec<(usize, u32, Lesson)>,
 }
 
 /// What a prefix depends on besides its blocks.
@@ -141,7 +134,7 @@ impl Path {
         }
         while let Some(last) = self.cached.pop_if(|c| c.index as usize >= len) {
             if last.entry.is_live(at_ms) {
-                store.put(self.nodes[last.index as usize].chain, last.entry, at_ms);
+                store.put(&self.nodes[last.index as usize], last.entry, at_ms);
             }
         }
         self.nodes.truncate(len);
@@ -186,15 +179,14 @@ impl Path {
         let own_cut = self.own_cut(scene, request, edited);
         let from = own_cut.map_or(edited, |(cut, _)| cut.min(edited));
         self.truncate(from, store, request.at_ms);
-        let cache = scene.spec.any_prefix();
-        self.is_prefix_closed = cache.is_some();
+        self.is_prefix_closed = scene.spec.holds_prefixes();
         self.looks_up = !store.is_empty();
         if from < self.prefix_len || self.nodes.is_empty() {
             self.prefix_len = request.blocks.iter().take_while(|b| b.kind.is_prefix()).count();
             self.prefix = Prefix::of(&request.blocks[..self.prefix_len]);
         }
         self.extend(scene, request, edited, records, store)?;
-        if cache.is_some_and(|cache| cache.covers_answers) {
+        if self.is_prefix_closed && scene.spec.any_prefix().is_some_and(|cache| cache.covers_answers) {
             self.credit_answer(request.blocks);
         }
         Ok(own_cut)
@@ -215,6 +207,9 @@ impl Path {
             ThinkingRetention::CurrentTurn => self.move_turn(request.blocks, edited),
         };
         let behaviour = std::mem::replace(&mut self.behaviour, scene.behaviour);
+        if origin == before && turn.is_none() && behaviour == scene.behaviour {
+            return None;
+        }
         let failing = self.failing.first().filter(|_| behaviour != scene.behaviour).map(|&i| i as usize);
         let cuts = [
             (origin.model != before.model).then_some((0, Cause::PrefixModel)),
@@ -273,9 +268,11 @@ impl Path {
                 node.chain = self.messages_start(node.chain, scene.spec);
             }
             if index >= self.prefix_len {
-                let plain = blocks[index..].iter().take_while(|b| is_plain(b)).count();
-                node = self.extend_plain(&blocks[index..index + plain], node, store);
-                index += plain;
+                node = self.extend_plain(&blocks[index..], node);
+                if self.looks_up {
+                    self.look_up_from(index, store);
+                }
+                index = self.nodes.len();
             }
             if index < blocks.len() {
                 self.extend_one(scene, request, edited, &mut node, records, store)?;
@@ -285,28 +282,38 @@ impl Path {
         Ok(())
     }
 
-    /// Goes over blocks of messages that nothing is asked about but what they are: nearly all there are.
-    fn extend_plain(&mut self, blocks: &[SentBlock], mut node: Node, store: &mut Store) -> Node {
-        let (mut looks_up, is_prefix_closed) = (self.looks_up, self.is_prefix_closed);
-        let mut index = self.nodes.len() as u32;
-        let cached = &mut self.cached;
-        self.nodes.extend(blocks.iter().map(|block| {
-            let tag = block.kind as u64;
-            node.bound = mix(node.bound, block.hash, tag);
-            node.chain = mix(node.chain, block.hash, tag);
-            node.tokens += u64::from(block.tokens);
-            node.position += 1;
-            if looks_up {
-                match store.take(node.chain) {
-                    Some(entry) => cached.push(Cached { index, position: node.position, entry }),
-                    None => looks_up = !is_prefix_closed,
-                }
-            }
-            index += 1;
-            node
+    /// Goes over blocks of messages that nothing is asked about but what they are, nearly all there are, up to the
+    /// first of another kind.
+    #[inline]
+    fn extend_plain(&mut self, blocks: &[SentBlock], from: Node) -> Node {
+        let plain = blocks.iter().position(|b| !is_plain(b)).unwrap_or(blocks.len());
+        let Node { mut chain, mut bound, mut tokens, mut position, accepted } = from;
+        self.nodes.extend(blocks[..plain].iter().map(move |block| {
+            let key = CHAIN_KEYS[block.kind as usize];
+            bound = mix_keyed(bound, block.hash, key);
+            chain = mix_keyed(chain, block.hash, key);
+            tokens += u64::from(block.tokens);
+            position += 1;
+            Node { chain, bound, tokens, position, accepted }
         }));
-        self.looks_up = looks_up;
-        node
+        if plain == 0 { from } else { self.nodes.last().copied().unwrap_or(from) }
+    }
+
+    /// Takes what the store has of the nodes from `index` on.
+    fn look_up_from(&mut self, index: usize, store: &mut Store) {
+        if self.nodes.get(index).is_none_or(|first| first.position > store.deepest()) {
+            return;
+        }
+        for (index, node) in (index as u32..).zip(&self.nodes[index..]) {
+            match store.take(node.chain) {
+                Some(entry) => self.cached.push(Cached { index, position: node.position, entry }),
+                None if self.is_prefix_closed => {
+                    self.looks_up = false;
+                    return;
+                }
+                None => {}
+            }
+        }
     }
 
     /// The next block, whatever it is.
@@ -380,106 +387,24 @@ impl Path {
         let all = spec.parameters_invalidate == ParametersLevel::All;
         mix(chain, if all { 0 } else { self.origin.params }, MESSAGES + self.origin.images)
     }
-
-    /// Runs the checks on a thinking block that stands at `here`.
-    fn judge(
-        &mut self,
-        scene: &Scene<'_>,
-        request: &Request<'_>,
-        index: usize,
-        here: &Place,
-        edited: usize,
-        records: &mut Records,
-    ) -> Result<Verdict, Refused> {
-        let block = &request.blocks[index];
-        if block.link == NO_LINK {
-            return Ok(Verdict { dropped: false, accepted: false });
-        }
-        if is_reordered(request.blocks, index, records) {
-            return Err(Refused::Altered { index });
-        }
-        let Some(bound) = records.get_mut(block.link) else {
-            if let Some(producer) = scene.producer {
-                records.insert(block.link, Bound::as_seen(*here, producer, block.hash));
-                self.learned.push((index, block.link, Lesson::New));
-            }
-            return Ok(Verdict { dropped: false, accepted: true });
-        };
-        if bound.content.is_some_and(|content| content != block.hash) {
-            return Err(Refused::Altered { index });
-        }
-        let mut aside;
-        let bound = if scene.producer.is_some() {
-            bound
-        } else {
-            aside = *bound;
-            &mut aside
-        };
-        if bound.content.is_none() || !bound.settled {
-            self.learned.push((index, block.link, Lesson::about(bound)));
-            bound.content = Some(block.hash);
-        }
-        if !scene.can_read(bound.producer) {
-            self.dropped.push(index as u32);
-            return Ok(Verdict { dropped: true, accepted: true });
-        }
-        if scene.behaviour == Behaviour::Skip {
-            return Ok(Verdict { dropped: false, accepted: true });
-        }
-        if !bound.settled {
-            self.settle(bound, request.blocks, index, here.messages);
-        }
-        let changed_message = request.blocks[edited.min(request.blocks.len() - 1)].message;
-        match (bound.check(here, changed_message, scene.model.binding_parts), scene.behaviour) {
-            (Some(changed), Behaviour::Reject) => {
-                return Err(Refused::Binding { index, changed, explanation: bound.explain(changed) });
-            }
-            (Some(_), Behaviour::Drop) => {
-                self.failing.push(index as u32);
-                self.dropped.push(index as u32);
-                return Ok(Verdict { dropped: true, accepted: false });
-            }
-            (Some(_), _) => self.failing.push(index as u32),
-            (None, _) => {}
-        }
-        Ok(Verdict { dropped: false, accepted: true })
-    }
-
-    /// Learns what the response itself holds before a block of it: the assistant content between the end
-    /// of the request it answers and the block.
-    fn settle(&self, bound: &mut Bound, blocks: &[SentBlock], index: usize, here: u64) {
-        let base = bound.place.messages;
-        let mut at = index;
-        loop {
-            let before = if at == 0 { BOUND_START } else { self.nodes[at - 1].bound };
-            if before == base {
-                bound.place.messages = here;
-                bound.settled = true;
-                return;
-            }
-            if at == 0 || !blocks[at - 1].kind.is_assistant() {
-                return;
-            }
-            at -= 1;
-        }
-    }
 }
 
 /// Whether a block of a message is only hashed and counted.
+#[inline]
 fn is_plain(block: &SentBlock) -> bool {
     !matches!(block.kind, SentKind::Thinking | SentKind::Image) && !block.deferred && !block.placeholder
 }
 
-/// Whether thinking of the latest assistant message stands behind thinking that was made after it. Earlier
-/// messages are not held against the response they were.
-fn is_reordered(blocks: &[SentBlock], index: usize, records: &Records) -> bool {
-    let message = blocks[index].message;
-    let same = |b: &&SentBlock| b.message == message && b.kind.is_assistant();
-    let before = blocks[..index].iter().rev().take_while(same).find(|b| b.kind == SentKind::Thinking);
-    let Some(before) = before else { return false };
-    !records.in_order(before.link, blocks[index].link)
-        && !blocks[index..].iter().any(|b| b.kind.is_assistant() && b.message != message)
-}
+/// What [`mix`] makes of each kind of block as a tag.
+const CHAIN_KEYS: [u64; 8] = {
+    let mut keys = [0; 8];
+    let mut kind = 0;
+    while kind < keys.len() {
+        keys[kind] = key_of(kind as u64);
+        kind += 1;
+    }
+    keys
+};
 
 const ROOT: u64 = 64;
 const MESSAGES: u64 = 65;

@@ -41,7 +41,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
 
     /// Asks every rule at a hook, in order.
     pub(super) fn ask(&mut self, hook: Hook) {
-        if !self.hooks.has(hook) {
+        if !self.hooks.has(hook) || self.reclaimed.is_none() && self.is_idle(hook) {
             return;
         }
         let occasion = self.occasion(hook);
@@ -54,6 +54,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         if let Some((id, before, after, freed)) = self.reclaimed.take() {
             self.log.reclaimed(&id, before, after, freed);
         }
+    }
+
+    /// Whether no rule has anything to do at a hook.
+    fn is_idle(&self, hook: Hook) -> bool {
+        let policy = &self.policy;
+        let view = self.context.view();
+        (0..policy.rule_count()).all(|rule| !policy.is_asked(rule, hook) || policy.is_idle(rule, view))
     }
 
     /// Asks one rule and carries out what it decides; what that freed, if it did anything.

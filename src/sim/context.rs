@@ -183,7 +183,7 @@ impl<'s> Context<'s> {
         self.view.live.push(range.clone());
         let tokens: u64 = session.blocks.tokens[columns.clone()].iter().map(|t| u64::from(*t)).sum();
         self.view.raw_tokens += tokens;
-        for (block, kind) in (range.start..).zip(&session.blocks.kind[columns]) {
+        for (block, kind) in range.zip(&session.blocks.kind[columns]) {
             if *kind == BlockKind::ToolResult {
                 let images = self.view.images_utf16(block);
                 self.view.tool_results_utf16 += u64::from(session.blocks.utf16[block as usize]) + images;
@@ -263,10 +263,14 @@ impl<'s> Context<'s> {
     /// Tokens of a block as the client sends it: a stub of its own counts, a provider's does not.
     pub(super) fn client_tokens(&self, block: u32) -> u64 {
         let i = block as usize;
-        if self.view.states[i].has(State::HIDDEN) {
+        let state = self.view.states[i];
+        if state == State::default() {
+            return u64::from(self.view.session.blocks.tokens[i]);
+        }
+        if state.has(State::HIDDEN) {
             return 0;
         }
-        if self.view.states[i].has(State::ELIDED) {
+        if state.has(State::ELIDED) {
             let stub = self.view.stubs.binary_search_by_key(&block, |s| s.block);
             if let Some(stub) = stub.ok().map(|at| self.view.stubs[at]).filter(|s| !s.server) {
                 return u64::from(stub.tokens);

@@ -59,7 +59,22 @@ impl Refetches {
     }
 
     /// Request `request` was answered with `output`.
+    #[inline]
     pub(super) fn answered(
+        &mut self,
+        session: &Session,
+        view: &View<'_>,
+        (request, output): (u32, &Range<u32>),
+        summary: &mut Summary,
+    ) {
+        let repeats = session.blocks.repeated_calls();
+        if repeats.get(self.next).is_some_and(|next| next.call < output.end) {
+            self.asked_again(session, view, (request, output), summary);
+        }
+    }
+
+    /// Some of the calls were made before.
+    fn asked_again(
         &mut self,
         session: &Session,
         view: &View<'_>,

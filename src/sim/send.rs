@@ -25,6 +25,9 @@ impl Context<'_> {
 
     /// What is still in the history of these blocks.
     fn send_blocks(&mut self, range: Range<u32>) {
+        if self.view.live.ends_with(&range) {
+            return self.send_run(range);
+        }
         let mut from = range.start;
         loop {
             let Some(run) = self.view.live.runs_in(from..range.end).next() else { return };
@@ -59,19 +62,22 @@ impl Context<'_> {
         let (view, answers_edited) = (&self.view, self.answers_edited);
         let summary_ref = self.summary_at.checked_sub(1).filter(|_| self.summary_at > view.live_from);
         let mut at = view.stubs.partition_point(|s| s.block < first);
-        self.wire.rewrite_from(first, cause, |block, mut sent| {
+        self.wire.rewrite_from(first, cause, |block, sent| {
             view.work.add(1);
             let state = view.states[block as usize];
-            let is_summary = || summary_ref == Some(block) && sent.kind == SentKind::Text;
-            if !state.is_sent() && !is_summary() {
-                return None;
+            if !state.is_sent() {
+                return summary_ref == Some(block) && sent.kind == SentKind::Text;
             }
             // Only results, and calls and thinking where a rule is about them, are ever sent as something else.
             let is_edited = |kind| answers_edited && matches!(kind, SentKind::ToolUse | SentKind::Thinking);
             if sent.kind == SentKind::ToolResult || is_edited(sent.kind) {
-                edited_content(view, &mut at, block, state).put_into(&mut sent);
+                let content = match state == State::default() {
+                    true => Content::as_recorded(view.session, block),
+                    false => edited_content(view, &mut at, block, state),
+                };
+                content.put_into(sent);
             }
-            Some(sent)
+            true
         });
     }
 

@@ -113,13 +113,13 @@ impl Wire {
         self.blocks.extend(head);
     }
 
-    /// Goes through the session's blocks from `first` on in place, after an edit: `edit` says what is sent of
-    /// each now, if anything. Nothing happens if none of them is on the wire.
+    /// Goes through the session's blocks from `first` on in place, after an edit: `edit` makes each what is sent
+    /// now, and says whether it is sent at all. Nothing happens if none of them is on the wire.
     pub(super) fn rewrite_from(
         &mut self,
         first: u32,
         cause: Cause,
-        mut edit: impl FnMut(u32, SentBlock) -> Option<SentBlock>,
+        mut edit: impl FnMut(u32, &mut SentBlock) -> bool,
     ) {
         let at = self.head + self.refs[self.head..].partition_point(|b| *b < first);
         if at == self.blocks.len() {
@@ -130,12 +130,14 @@ impl Wire {
         let len = blocks.len().min(refs.len());
         let mut kept = 0;
         for i in 0..len {
-            let block = refs[i];
-            if let Some(sent) = edit(block, blocks[i]) {
-                blocks[kept] = SentBlock { message: messages.next(sent.kind), ..sent };
-                refs[kept] = block;
-                kept += 1;
+            let (block, sent) = (refs[i], &mut blocks[i]);
+            if !edit(block, sent) {
+                continue;
             }
+            sent.message = messages.next(sent.kind);
+            blocks[kept] = blocks[i];
+            refs[kept] = block;
+            kept += 1;
         }
         self.blocks.truncate(at + kept);
         self.refs.truncate(at + kept);
@@ -149,36 +151,30 @@ impl Wire {
     /// thinking without a signature. Gives where that is.
     pub(super) fn push_as_recorded(&mut self, session: &Session, range: Range<u32>, states: &[State]) -> u32 {
         let columns = range.start as usize..range.end as usize;
-        let kinds = session.blocks.kind[columns.clone()].iter().zip(&session.blocks.flags[columns.clone()]);
-        let is_plain = |((kind, flags), state): &((&BlockKind, &Flags), &State)| {
-            **state == State::default() && is_ever_sent(**kind, **flags)
-        };
-        let plain = kinds.zip(&states[columns]).take_while(is_plain).count();
-        let end = range.start + u32::try_from(plain).unwrap_or(u32::MAX);
-        self.extend_as_recorded(session, range.start..end);
-        end
-    }
-
-    /// Appends blocks that are all sent.
-    fn extend_as_recorded(&mut self, session: &Session, range: Range<u32>) {
-        let columns = range.start as usize..range.end as usize;
         let blocks = &session.blocks;
-        let mut messages = Messages::after(self.blocks.last());
+        let kinds = blocks.kind[columns.clone()].iter().zip(&blocks.flags[columns.clone()]);
+        let is_edited = |((kind, flags), state): ((&BlockKind, &Flags), &State)| {
+            *state != State::default() || !is_ever_sent(*kind, *flags)
+        };
+        let plain = kinds.zip(&states[columns.clone()]).position(is_edited).unwrap_or(columns.len());
+        let columns = columns.start..columns.start + plain;
         let each = blocks.kind[columns.clone()]
             .iter()
             .zip(&blocks.hash[columns.clone()])
             .zip(&blocks.tokens[columns.clone()])
             .zip(&blocks.call[columns]);
+        let mut messages = Messages::after(self.blocks.last());
         let mut block = range.start;
-        self.blocks.extend(each.map(|(((kind, hash), tokens), call)| {
-            let (kind, link_from) = SENT_AS[*kind as usize];
-            let link = [NO_LINK, *call, block][link_from];
-            block += 1;
+        self.blocks.extend(each.map(move |(((kind, hash), tokens), call)| {
+            let kind = SENT_AS[*kind as usize];
+            let (hash, tokens, link) = (*hash, *tokens, link_of(kind, *call, block));
+            block = block.wrapping_add(1);
             let message = messages.next(kind);
-            let (hash, tokens) = (*hash, *tokens);
             SentBlock { hash, tokens, link, message, kind, deferred: false, placeholder: false }
         }));
-        self.refs.extend(range);
+        let end = range.start + plain as u32;
+        self.refs.extend(range.start..end);
+        end
     }
 
     /// Appends the summary in front of session block `at`.
@@ -201,10 +197,15 @@ impl Wire {
     pub(super) fn push_edited(&mut self, session: &Session, block: u32, content: Content) {
         let i = block as usize;
         if is_ever_sent(session.blocks.kind[i], session.blocks.flags[i]) {
-            self.extend_as_recorded(session, block..block + 1);
-            if let Some(sent) = self.blocks.last_mut() {
-                content.put_into(sent);
-            }
+            let kind = SENT_AS[session.blocks.kind[i] as usize];
+            let message = Messages::after(self.blocks.last()).next(kind);
+            let (hash, tokens) = (session.blocks.hash[i], session.blocks.tokens[i]);
+            let link = link_of(kind, session.blocks.call[i], block);
+            let mut sent =
+                SentBlock { hash, tokens, link, message, kind, deferred: false, placeholder: false };
+            content.put_into(&mut sent);
+            self.blocks.push(sent);
+            self.refs.push(block);
         }
     }
 
@@ -298,39 +299,51 @@ impl Content {
 /// Numbers messages: one begins wherever the role changes.
 struct Messages {
     message: u32,
-    /// Role of the last block; `None` before the first.
-    assistant: Option<bool>,
+    /// Role of the last block: 0 the user's, 1 the model's, 2 before the first.
+    role: u32,
 }
 
 impl Messages {
     fn after(last: Option<&SentBlock>) -> Messages {
-        let last = last.filter(|b| !b.kind.is_prefix());
-        Messages { message: last.map_or(0, |b| b.message), assistant: last.map(|b| b.kind.is_assistant()) }
+        match last.filter(|b| !b.kind.is_prefix()) {
+            Some(b) => Messages { message: b.message, role: u32::from(b.kind.is_assistant()) },
+            None => Messages { message: 0, role: 2 },
+        }
     }
 
     #[inline]
     fn next(&mut self, kind: SentKind) -> u32 {
-        let assistant = kind.is_assistant();
-        self.message += u32::from(self.assistant == Some(!assistant));
-        self.assistant = Some(assistant);
+        let role = u32::from(kind.is_assistant());
+        self.message = self.message.wrapping_add(u32::from(self.role ^ role == 1));
+        self.role = role;
         self.message
     }
 }
 
-/// What each kind of block of a session is on the wire, and where its link comes from: nowhere (0), its call (1),
-/// or the block itself (2).
-const SENT_AS: [(SentKind, usize); 6] = {
-    let mut table = [(SentKind::Text, 0); 6];
-    table[BlockKind::UserText as usize] = (SentKind::Text, 0);
-    table[BlockKind::Image as usize] = (SentKind::Image, 0);
-    table[BlockKind::ToolResult as usize] = (SentKind::ToolResult, 1);
-    table[BlockKind::AssistantText as usize] = (SentKind::AssistantText, 0);
-    table[BlockKind::Thinking as usize] = (SentKind::Thinking, 2);
-    table[BlockKind::ToolUse as usize] = (SentKind::ToolUse, 1);
+/// What each kind of block of a session is on the wire.
+const SENT_AS: [SentKind; 6] = {
+    let mut table = [SentKind::Text; 6];
+    table[BlockKind::UserText as usize] = SentKind::Text;
+    table[BlockKind::Image as usize] = SentKind::Image;
+    table[BlockKind::ToolResult as usize] = SentKind::ToolResult;
+    table[BlockKind::AssistantText as usize] = SentKind::AssistantText;
+    table[BlockKind::Thinking as usize] = SentKind::Thinking;
+    table[BlockKind::ToolUse as usize] = SentKind::ToolUse;
     table
 };
 
+/// What links a block to others: calls and results their call, thinking itself.
+#[inline]
+fn link_of(kind: SentKind, call: u32, block: u32) -> u32 {
+    match kind {
+        SentKind::ToolUse | SentKind::ToolResult => call,
+        SentKind::Thinking => block,
+        _ => NO_LINK,
+    }
+}
+
 /// Whether a client sends such a block at all: thinking without a signature it does not.
+#[inline]
 fn is_ever_sent(kind: BlockKind, flags: Flags) -> bool {
     kind != BlockKind::Thinking || is_replayable(flags)
 }
