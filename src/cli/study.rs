@@ -14,15 +14,16 @@ use ctxsim::report::{
 };
 use ctxsim::session::Session;
 use ctxsim::sim::FullRecorder;
-use ctxsim::sweep::{CellResult, Control, Detail, ModelChoice, Plan, Planned, Shard, runner};
+use ctxsim::sweep::{CellResult, Control, Detail, ModelChoice, Plan, Planned, runner};
 
+use super::args::{Compactions, Format, SessionArgs};
 use super::exit::{self, Failure};
 use super::load::Corpus;
 use super::output::Terminal;
 use super::parquet;
 use super::pictures::Pictures;
 use super::progress::Progress;
-use super::resolve::Replay;
+use super::resolve::{Replay, compactions_word};
 use super::resume::{Earlier, Records, ResumeArgs};
 
 /// How a study runs, besides its strategies.
@@ -39,7 +40,19 @@ pub struct Study<'a> {
     pub control: &'a Arc<Control>,
 }
 
-impl Study<'_> {
+impl<'a> Study<'a> {
+    /// A study as it was typed; its recipe names `command`.
+    pub fn typed(
+        command: &str,
+        replay: &'a Replay,
+        session: &SessionArgs,
+        recorded_compactions: Compactions,
+        control: &'a Arc<Control>,
+    ) -> Study<'a> {
+        let recipe = recipe_of(command, replay, session, recorded_compactions);
+        Study { replay, recipe, description: "", jobs: session.jobs, control }
+    }
+
     /// What an interrupted run of the same command left in `folder`; nothing without `--resume`.
     ///
     /// # Errors
@@ -355,27 +368,26 @@ fn params(config: &PolicyConfig, model: &ModelSpec) -> serde_json::Map<String, s
 }
 
 /// The part of a recipe that does not depend on the corpus.
-pub fn recipe_of(
-    replay: &Replay,
+fn recipe_of(
     command: &str,
-    tokens: &str,
-    recorded_compactions: &str,
-    shard: Option<Shard>,
+    replay: &Replay,
+    session: &SessionArgs,
+    recorded_compactions: Compactions,
 ) -> Recipe {
     Recipe {
         ctxsim: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
         scenario: None,
         seed: replay.seed,
-        tokens: tokens.to_owned(),
+        tokens: session.tokens.clone(),
         account: replay.account.to_owned(),
         on_binding_error: replay.on_binding_error.map(str::to_owned),
-        recorded_compactions: recorded_compactions.to_owned(),
+        recorded_compactions: compactions_word(recorded_compactions).to_owned(),
         models: replay.model_ids.clone(),
         price_date: replay.price_date.map(|d| d.to_string()),
         shared_cache: replay.options.shared_cache,
         service: replay.service.words(),
-        shard: shard.map(|s| s.to_string()),
+        shard: session.shard.map(|s| s.to_string()),
         policies: Vec::new(),
     }
 }
@@ -384,8 +396,7 @@ pub fn recipe_of(
 ///
 /// # Errors
 /// Those of stdout.
-pub fn print(results: &ResultSet, format: super::args::Format, terminal: &Terminal) -> Result<(), Failure> {
-    use super::args::Format;
+pub fn print(results: &ResultSet, format: Format, terminal: &Terminal) -> Result<(), Failure> {
     match format {
         Format::Table => terminal.print(&report::table::write(results, terminal.style)),
         Format::Json => terminal.print_bytes(&json::write(results)),
