@@ -18,7 +18,7 @@ use super::pictures::Pictures;
 use super::resolve::{CacheArgs, Replay};
 use super::resume::{Earlier, ResumeArgs};
 use super::study::{self, Files, Study};
-use super::{explain, load, progress};
+use super::{explain, load, progress, typed};
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -50,6 +50,7 @@ const REPORTS: &str = "reports";
 /// A scenario with everything in it resolved.
 struct Resolved {
     name: String,
+    path: PathBuf,
     out: PathBuf,
     scenario: Scenario,
     replay: Replay,
@@ -120,6 +121,7 @@ impl Resolved {
         let compactions = compactions(self.scenario.options.recorded_compactions);
         let mut study = Study::typed("run", &self.replay, &session, compactions, control);
         study.recipe.scenario = Some(self.name.clone());
+        study.command_line = typed::words_for(&self.path);
         study.description = &self.scenario.description;
         study
     }
@@ -140,7 +142,7 @@ fn resolve(path: &Path, args: &RunArgs, terminal: &Terminal) -> Result<Resolved,
     let view = compactions(scenario.options.recorded_compactions);
     let load = load::LoadOptions::resolve(&input, &session_args(&scenario, args), Some(view))
         .map_err(in_scenario)?;
-    Ok(Resolved { name, out, scenario, replay, load })
+    Ok(Resolved { name, path: path.to_owned(), out, scenario, replay, load })
 }
 
 fn input_args(scenario: &Scenario, strict: bool) -> InputArgs {

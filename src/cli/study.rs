@@ -25,6 +25,7 @@ use super::pictures::Pictures;
 use super::progress::Progress;
 use super::resolve::{Replay, compactions_word};
 use super::resume::{Earlier, Records, ResumeArgs};
+use super::typed;
 
 /// How a study runs, besides its strategies.
 pub struct Study<'a> {
@@ -32,6 +33,8 @@ pub struct Study<'a> {
     pub replay: &'a Replay,
     /// What the recipe says besides these.
     pub recipe: Recipe,
+    /// What was typed for it: see [`ResultSet::command_line`].
+    pub command_line: Vec<String>,
     /// What the study is about, in a line.
     pub description: &'a str,
     /// Threads.
@@ -50,7 +53,20 @@ impl<'a> Study<'a> {
         control: &'a Arc<Control>,
     ) -> Study<'a> {
         let recipe = recipe_of(command, replay, session, recorded_compactions);
-        Study { replay, recipe, description: "", jobs: session.jobs, control }
+        let command_line = typed::words();
+        Study { replay, recipe, command_line, description: "", jobs: session.jobs, control }
+    }
+
+    /// The results of its cells.
+    ///
+    /// # Errors
+    /// As [`recipe`].
+    pub fn results(&self, skipped: Vec<Skipped>, cells: Vec<Cell>) -> Result<ResultSet, Failure> {
+        let mut results = ResultSet::new(recipe(self)?, skipped, cells);
+        let known = |model: &str| Some((model.to_owned(), self.replay.models.get(model).ok()?.window_tokens));
+        results.windows = results.totals.iter().filter_map(|total| known(&total.model)).collect();
+        results.command_line.clone_from(&self.command_line);
+        Ok(results)
     }
 
     /// What an interrupted run of the same command left in `folder`; nothing without `--resume`.
@@ -207,7 +223,7 @@ pub fn run(
     })?;
     drop(progress);
     sink.take_kept(None)?;
-    let mut results = ResultSet::new(recipe(study)?, corpus.skipped.clone(), sink.cells);
+    let mut results = study.results(corpus.skipped.clone(), sink.cells)?;
     results.interrupted = !complete || corpus.interrupted;
     results.curves = sink.curves;
     finish(sink.files, &results, study.description, terminal)?;
