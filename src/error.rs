@@ -10,16 +10,40 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// A file could not be read or written.
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
+    Io {
+        /// The file or folder, as given.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// A recording, trace or result file is not what it should be.
     #[error("{path}{}: {reason}", line_suffix(*.line))]
-    Input { path: PathBuf, line: u64, reason: String },
+    Input {
+        /// The file, as given.
+        path: PathBuf,
+        /// Line, from 1; 0 where it is about the whole file.
+        line: u64,
+        /// What is wrong and what to do, in one sentence.
+        reason: String,
+    },
     /// A policy, model, scenario or configuration is wrong.
     #[error("{origin}: {reason}")]
-    Config { origin: String, reason: String },
+    Config {
+        /// The file, flag or preset it stands in.
+        origin: String,
+        /// What is wrong and what to do, in one sentence.
+        reason: String,
+    },
     /// A name that does not exist.
     #[error("there is no {what} `{name}`{}", nearest_suffix(.nearest))]
-    Unknown { what: &'static str, name: String, nearest: Option<String> },
+    Unknown {
+        /// Kind of the thing, such as `policy` or `metric`.
+        what: &'static str,
+        /// The name as written.
+        name: String,
+        /// The known name that is most like it; `None`: none is like enough.
+        nearest: Option<String>,
+    },
 }
 
 fn line_suffix(line: u64) -> String {

@@ -54,13 +54,20 @@ pub fn join(parts: Vec<(String, ResultSet)>) -> Result<ResultSet> {
     }
     let mut skipped: Vec<Skipped> = Vec::new();
     let mut cells: Vec<Cell> = Vec::new();
+    let mut windows: BTreeMap<String, u64> = BTreeMap::new();
+    let mut command_line: Vec<String> = Vec::new();
     for (_, part) in parts {
+        windows.extend(part.windows);
+        command_line = part.command_line;
         // Every shard reads every file, so each has the same list but for what changed meanwhile.
         let new: Vec<Skipped> = part.skipped.into_iter().filter(|s| !skipped.contains(s)).collect();
         skipped.extend(new);
         cells.extend(part.cells);
     }
-    Ok(ResultSet::new(Recipe { shard: None, ..recipe }, skipped, cells))
+    let mut results = ResultSet::new(Recipe { shard: None, ..recipe }, skipped, cells);
+    results.windows = windows;
+    results.command_line = command_line;
+    Ok(results)
 }
 
 fn shard_of(name: &str, recipe: &Recipe) -> Result<Shard> {
@@ -118,7 +125,10 @@ mod tests {
     fn whole() -> ResultSet {
         let ids = (0..SESSIONS).map(|i| format!("s{i}"));
         let cells = ids.flat_map(|id| ["none", "arc"].map(|p| cell(&id, p, 3, 1_000, 90)));
-        ResultSet::new(sample().recipe, sample().skipped, cells.collect())
+        let mut whole = ResultSet::new(sample().recipe, sample().skipped, cells.collect());
+        whole.windows = [("claude-opus-5-5".to_owned(), 200_000)].into();
+        whole.command_line = ["simulate", "traces"].map(str::to_owned).to_vec();
+        whole
     }
 
     fn parts(count: u64) -> Vec<(String, ResultSet)> {
@@ -127,7 +137,9 @@ mod tests {
             let shard: Shard = text.parse().expect("a shard");
             let cells = whole().cells.into_iter().filter(|c| shard.contains(&c.session)).collect();
             let recipe = Recipe { shard: Some(text), ..whole().recipe };
-            (format!("part{i}"), ResultSet::new(recipe, whole().skipped, cells))
+            let mut part = ResultSet::new(recipe, whole().skipped, cells);
+            (part.windows, part.command_line) = (whole().windows, whole().command_line);
+            (format!("part{i}"), part)
         };
         (1..=count).map(part).collect()
     }

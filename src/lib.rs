@@ -26,6 +26,8 @@
 //! run in [`sweep`], files carry versions ([`report::results::FORMAT_VERSION`], [`session::trace::FORMAT_VERSION`]), and
 //! the `examples` folder has a program for each main use.
 
+#![deny(missing_docs)]
+
 pub mod audit;
 pub mod cause;
 pub mod config;

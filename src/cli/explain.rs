@@ -1,15 +1,64 @@
 //! `--explain SESSION`: the story of one session under each policy.
 
+use std::sync::Arc;
+
 use ctxsim::provider::price::Price;
 use ctxsim::report::ResultSet;
 use ctxsim::report::requests::RunRecord;
 use ctxsim::report::story::Story;
+use ctxsim::session::Session;
 use ctxsim::sim::FullRecorder;
+use ctxsim::sweep::{CellResult, Control, Detail, runner};
 
+use super::args::Format;
 use super::exit::{self, Failure};
 use super::load::Corpus;
 use super::output::Terminal;
 use super::resolve::Replay;
+use super::resume::Earlier;
+use super::study::{self, Files, Study};
+
+/// What was typed.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The session's id, or how it begins; `None` means no story.
+    pub session: Option<&'a str>,
+    /// How results are printed: a story is for people.
+    pub format: Format,
+}
+
+impl<'a> Wanted<'a> {
+    /// The session whose story is told. In formats for programs none is, and that is said.
+    pub fn explained(self, terminal: &Terminal) -> Option<&'a str> {
+        let session = self.session?;
+        if self.format == Format::Table {
+            return Some(session);
+        }
+        terminal.warn("--explain is left out: its text is no part of this --format; use the default one");
+        None
+    }
+}
+
+/// Runs a study as [`study::run`] does, and prints the stories of the session that is wanted, if one is.
+///
+/// # Errors
+/// No such session, before anything is run; those of [`study::run`].
+pub fn run(
+    study: &Study<'_>,
+    corpus: &Corpus,
+    earlier: &Earlier,
+    files: Files,
+    wanted: Wanted<'_>,
+    terminal: &Terminal,
+) -> Result<ResultSet, Failure> {
+    let Some(session) = wanted.explained(terminal) else {
+        return study::run(study, corpus, earlier, files, terminal, None);
+    };
+    let mut explainer = Explainer::new(session, corpus)?;
+    let results = study::run(study, corpus, earlier, files, terminal, Some(&mut |run| explainer.see(run)))?;
+    explainer.print(&results, study.replay, terminal)?;
+    Ok(results)
+}
 
 /// Collects the requests of one session.
 pub struct Explainer {
@@ -33,6 +82,37 @@ impl Explainer {
         Ok(Explainer { session: find_id(wanted, &ids, "--explain")?.to_owned(), runs: Vec::new() })
     }
 
+    /// Runs the session again under the strategies of `replay`, which were run before on all of `corpus`, and takes
+    /// its cells. `work` is how many threads do it, and what stops them.
+    ///
+    /// # Errors
+    /// Strategies that do not fit a model.
+    pub fn replay(
+        mut self,
+        replay: &Replay,
+        corpus: &Corpus,
+        work: (usize, &Arc<Control>),
+    ) -> Result<Explainer, Failure> {
+        // Sessions that share a cache are what they are only together.
+        let needed = |session: &&Arc<Session>| replay.options.shared_cache || session.id == self.session;
+        let sessions: Vec<Arc<Session>> = corpus.sessions.iter().filter(needed).cloned().collect();
+        let plan = study::plan(replay, &replay.model_ids, &sessions)?;
+        runner::run(&plan, Detail::Full, work.0, work.1, |block: Vec<CellResult>| {
+            for result in block {
+                let (cell, record) = study::cell(&plan, replay, result);
+                self.see(&RunRecord {
+                    session: &cell.session,
+                    policy: &cell.policy,
+                    model: &cell.model,
+                    record: &record,
+                    stopped_at_request: cell.summary.stopped_at_request,
+                });
+            }
+            Ok::<(), Failure>(())
+        })?;
+        Ok(self)
+    }
+
     /// Takes a cell if it is of the session.
     pub fn see(&mut self, run: &RunRecord<'_>) {
         if run.session == self.session {
@@ -44,8 +124,16 @@ impl Explainer {
         }
     }
 
-    /// The stories, one per policy and model. With `-v` each request has its line.
-    pub fn finish(self, results: &ResultSet, replay: &Replay, terminal: &Terminal) -> String {
+    /// Prints the stories, one per policy and model. With `-v` each request has its line.
+    ///
+    /// # Errors
+    /// Those of stdout.
+    pub fn print(&self, results: &ResultSet, replay: &Replay, terminal: &Terminal) -> Result<(), Failure> {
+        terminal.print(&self.stories(results, replay, terminal))?;
+        terminal.print("\n")
+    }
+
+    fn stories(&self, results: &ResultSet, replay: &Replay, terminal: &Terminal) -> String {
         let baseline = results.baseline().unwrap_or_default();
         let mut stories: Vec<String> = Vec::new();
         for run in &self.runs {

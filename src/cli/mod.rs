@@ -32,6 +32,7 @@ mod study;
 mod sweep;
 mod trace;
 mod tune;
+mod typed;
 mod validate;
 
 use std::process::ExitCode;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use ctxsim::Error;
 use ctxsim::metrics::{self, MetricRef};
-use ctxsim::provider::model::Models;
 use ctxsim::report::files::OutputFile;
 use ctxsim::report::plot::{
     Bars, DEFAULT_SIZE, HeatMap, Look, Mark, MarkKind, Pareto, PictureFormat, Ranking, Series, SweepCurve,
@@ -158,6 +157,8 @@ fn sweep(args: &PlotArgs, trials: &Trials, format: PictureFormat, look: Look) ->
 struct Chosen {
     session: String,
     model: String,
+    /// 0: not known.
+    window_tokens: u64,
     /// Cell, place of its policy, requests and events.
     runs: Vec<(Cell, usize, FullRecorder)>,
 }
@@ -196,7 +197,8 @@ fn choose(args: &PlotArgs) -> Result<Chosen, Failure> {
         let place = places.iter().position(|p| *p == cell.policy).unwrap_or(0);
         runs.push((cell.clone(), place, records.remove(&key).unwrap_or_default()));
     }
-    Ok(Chosen { session, model, runs })
+    let window_tokens = report::windows(&results)?.get(&model).copied().unwrap_or(0);
+    Ok(Chosen { session, model, window_tokens, runs })
 }
 
 /// Policies in the order of the results.
@@ -211,7 +213,7 @@ fn places(results: &ResultSet) -> Vec<String> {
 }
 
 fn token_curve(args: &PlotArgs) -> Result<TokenCurve, Failure> {
-    let Chosen { session, model, runs } = choose(args)?;
+    let Chosen { session, model, window_tokens, runs } = choose(args)?;
     let series = runs.iter().map(|(cell, place, record)| {
         let mut series = Series::of(&cell.policy, *place, record);
         let stop = cell.summary.stopped_at_request;
@@ -219,12 +221,11 @@ fn token_curve(args: &PlotArgs) -> Result<TokenCurve, Failure> {
         series
     });
     let series = series.collect();
-    let window_tokens = Models::builtin()?.get(&model).map_or(0, |m| m.window_tokens);
     Ok(TokenCurve { session, model, window_tokens, series })
 }
 
 fn usage(args: &PlotArgs) -> Result<UsageStack, Failure> {
-    let Chosen { session, model, runs } = choose(args)?;
+    let Chosen { session, model, runs, .. } = choose(args)?;
     let panels = runs.iter().map(|(cell, _, record)| UsagePanel::of(&cell.policy, &record.requests));
     Ok(UsageStack { session, model, panels: panels.collect() })
 }

@@ -79,7 +79,7 @@ pub fn read_runs(folder: &Path, results: &ResultSet) -> Result<Runs> {
     if records.is_empty() {
         return Ok(runs);
     }
-    let models = Models::builtin()?;
+    let windows = windows(results)?;
     for cell in &results.cells {
         let key = (cell.session.clone(), cell.policy.clone(), cell.model.clone());
         let Some(record) = records.remove(&key) else { continue };
@@ -90,10 +90,29 @@ pub fn read_runs(folder: &Path, results: &ResultSet) -> Result<Runs> {
             record: &record,
             stopped_at_request: cell.summary.stopped_at_request,
         };
-        let window_tokens = models.get(&cell.model).map_or(0, |model| model.window_tokens);
+        let window_tokens = windows.get(&cell.model).copied().unwrap_or(0);
         runs.add(&run, window_tokens);
     }
     Ok(runs)
+}
+
+/// Windows of the models in tokens: as the results have them, else as the models in the binary do. A model that is in
+/// neither has none.
+///
+/// # Errors
+/// None: the models in the binary are read by every test.
+pub fn windows(results: &ResultSet) -> Result<BTreeMap<String, u64>> {
+    let mut windows = results.windows.clone();
+    if results.totals.iter().any(|total| !windows.contains_key(&total.model)) {
+        let models = Models::builtin()?;
+        for total in &results.totals {
+            let built_in = models.get(&total.model).ok().map(|model| model.window_tokens);
+            if let (None, Some(window_tokens)) = (windows.get(&total.model), built_in) {
+                windows.insert(total.model.clone(), window_tokens);
+            }
+        }
+    }
+    Ok(windows)
 }
 
 /// A line of events.jsonl.

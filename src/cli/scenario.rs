@@ -15,10 +15,10 @@ use super::args::{
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
 use super::pictures::Pictures;
-use super::resolve::{self, CacheArgs, Replay};
+use super::resolve::{CacheArgs, Replay};
 use super::resume::{Earlier, ResumeArgs};
 use super::study::{self, Files, Study};
-use super::{load, progress};
+use super::{explain, load, progress, typed};
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -38,6 +38,10 @@ pub struct RunArgs {
     pub output: OutputArgs,
     #[command(flatten)]
     pub resume: super::resume::ResumeArgs,
+    /// Tell the story of this session of the scenario (its id, or how it begins), request by request; with -v, quiet
+    /// ones too
+    #[arg(long, value_name = "SESSION", help_heading = "Output")]
+    pub explain: Option<String>,
 }
 
 /// Folder of reports, below the current one.
@@ -46,6 +50,7 @@ const REPORTS: &str = "reports";
 /// A scenario with everything in it resolved.
 struct Resolved {
     name: String,
+    path: PathBuf,
     out: PathBuf,
     scenario: Scenario,
     replay: Replay,
@@ -54,6 +59,10 @@ struct Resolved {
 
 /// Runs the command: first every scenario is checked, then they run one after the other.
 pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
+    if args.explain.is_some() && args.scenarios.len() > 1 {
+        let message = "--explain tells of a session of one scenario; name only that scenario";
+        return Err(Failure::new(exit::USAGE, message));
+    }
     let resolved =
         args.scenarios.iter().map(|path| resolve(path, args, terminal)).collect::<Result<Vec<_>, _>>()?;
     let control = progress::control(terminal);
@@ -72,7 +81,8 @@ pub fn run(args: &RunArgs, terminal: &Terminal) -> Outcome {
         let study = one.study(args, &control);
         let earlier = study.earlier(args.resume, Some(&one.out), terminal)?;
         let corpus = load::load(&one.load, &control, terminal)?;
-        let results = study::run(&study, &corpus, &earlier, files, terminal, None)?;
+        let wanted = explain::Wanted { session: args.explain.as_deref(), format: args.output.format };
+        let results = explain::run(&study, &corpus, &earlier, files, wanted, terminal)?;
         study::print(&results, args.output.format, terminal)?;
         code = code.max(study::end(&results, &corpus, terminal));
         if control.stopped() {
@@ -95,7 +105,7 @@ pub fn results(
 ) -> Result<(ResultSet, Vec<String>, u8), Failure> {
     let output = OutputArgs::default();
     let (scenarios, resume) = (vec![path.to_owned()], ResumeArgs::default());
-    let args = RunArgs { scenarios, jobs, shard: None, strict: false, output, resume };
+    let args = RunArgs { scenarios, jobs, shard: None, strict: false, output, resume, explain: None };
     let one = resolve(path, &args, terminal)?;
     let control = progress::control(terminal);
     let corpus = load::load(&one.load, &control, terminal)?;
@@ -107,12 +117,13 @@ pub fn results(
 
 impl Resolved {
     fn study<'a>(&'a self, args: &RunArgs, control: &'a Arc<Control>) -> Study<'a> {
-        let options = &self.scenario.options;
-        let compactions = resolve::compactions_word(compactions(options.recorded_compactions));
-        let mut recipe = study::recipe_of(&self.replay, "run", &options.tokens, compactions, args.shard);
-        recipe.scenario = Some(self.name.clone());
-        let description = &self.scenario.description;
-        Study { replay: &self.replay, recipe, description, jobs: args.jobs, control }
+        let session = session_args(&self.scenario, args);
+        let compactions = compactions(self.scenario.options.recorded_compactions);
+        let mut study = Study::typed("run", &self.replay, &session, compactions, control);
+        study.recipe.scenario = Some(self.name.clone());
+        study.command_line = typed::words_for(&self.path);
+        study.description = &self.scenario.description;
+        study
     }
 }
 
@@ -131,7 +142,7 @@ fn resolve(path: &Path, args: &RunArgs, terminal: &Terminal) -> Result<Resolved,
     let view = compactions(scenario.options.recorded_compactions);
     let load = load::LoadOptions::resolve(&input, &session_args(&scenario, args), Some(view))
         .map_err(in_scenario)?;
-    Ok(Resolved { name, out, scenario, replay, load })
+    Ok(Resolved { name, path: path.to_owned(), out, scenario, replay, load })
 }
 
 fn input_args(scenario: &Scenario, strict: bool) -> InputArgs {

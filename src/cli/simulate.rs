@@ -30,7 +30,7 @@ pub struct SimulateArgs {
     /// Write one row per request to this CSV file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub requests: Option<PathBuf>,
-    /// Tell the story of this session (its id, or how the id begins), request by request; with -v, quiet ones too
+    /// Tell the story of this session (its id, or how it begins), request by request; with -v, quiet ones too
     #[arg(long, value_name = "SESSION", help_heading = "Output")]
     pub explain: Option<String>,
 }
@@ -39,15 +39,8 @@ pub struct SimulateArgs {
 pub fn run(args: &SimulateArgs, terminal: &Terminal) -> Outcome {
     let replay = Replay::resolve(&args.replay, terminal)?;
     let options = load::LoadOptions::resolve(&args.input, &args.session, Some(args.recorded_compactions))?;
-    let compactions = super::resolve::compactions_word(args.recorded_compactions);
     let control = progress::control(terminal);
-    let study = Study {
-        replay: &replay,
-        recipe: study::recipe_of(&replay, "simulate", &args.session.tokens, compactions, args.session.shard),
-        description: "",
-        jobs: args.session.jobs,
-        control: &control,
-    };
+    let study = Study::typed("simulate", &replay, &args.session, args.recorded_compactions, &control);
     let earlier = study.earlier(args.resume, args.output.out.as_deref(), terminal)?;
     let files = Files::open(args.output.out.as_deref(), args.output.force, args.requests.as_deref())?;
     if files.is_empty() && args.explain.is_none() {
@@ -57,20 +50,8 @@ pub fn run(args: &SimulateArgs, terminal: &Terminal) -> Outcome {
         return Ok(study::end(&results, &corpus, terminal));
     }
     let corpus = load::load(&options, &control, terminal)?;
-    let mut explainer = match &args.explain {
-        Some(wanted) => Some(explain::Explainer::new(wanted, &corpus)?),
-        None => None,
-    };
-    let results = match &mut explainer {
-        Some(explainer) => {
-            study::run(&study, &corpus, &earlier, files, terminal, Some(&mut |run| explainer.see(run)))?
-        }
-        None => study::run(&study, &corpus, &earlier, files, terminal, None)?,
-    };
-    if let Some(explainer) = explainer.filter(|_| args.output.format == Format::Table) {
-        terminal.print(&explainer.finish(&results, &replay, terminal))?;
-        terminal.print("\n")?;
-    }
+    let wanted = explain::Wanted { session: args.explain.as_deref(), format: args.output.format };
+    let results = explain::run(&study, &corpus, &earlier, files, wanted, terminal)?;
     study::print(&results, args.output.format, terminal)?;
     Ok(study::end(&results, &corpus, terminal))
 }

@@ -96,7 +96,7 @@ pub fn run(
     let Stream { cells, mut reading, complete, curves, .. } = stream;
     reading.corpus.check(!cells.is_empty())?;
     let corpus = std::mem::take(&mut reading.corpus);
-    let mut results = ResultSet::new(study::recipe(study)?, corpus.skipped.clone(), cells);
+    let mut results = study.results(corpus.skipped.clone(), cells)?;
     results.interrupted = !complete || corpus.interrupted;
     results.curves = curves;
     Ok((results, corpus))

@@ -14,16 +14,18 @@ use ctxsim::report::{
 };
 use ctxsim::session::Session;
 use ctxsim::sim::FullRecorder;
-use ctxsim::sweep::{CellResult, Control, Detail, ModelChoice, Plan, Planned, Shard, runner};
+use ctxsim::sweep::{CellResult, Control, Detail, ModelChoice, Plan, Planned, runner};
 
+use super::args::{Compactions, Format, SessionArgs};
 use super::exit::{self, Failure};
 use super::load::Corpus;
 use super::output::Terminal;
 use super::parquet;
 use super::pictures::Pictures;
 use super::progress::Progress;
-use super::resolve::Replay;
+use super::resolve::{Replay, compactions_word};
 use super::resume::{Earlier, Records, ResumeArgs};
+use super::typed;
 
 /// How a study runs, besides its strategies.
 pub struct Study<'a> {
@@ -31,6 +33,8 @@ pub struct Study<'a> {
     pub replay: &'a Replay,
     /// What the recipe says besides these.
     pub recipe: Recipe,
+    /// What was typed for it: see [`ResultSet::command_line`].
+    pub command_line: Vec<String>,
     /// What the study is about, in a line.
     pub description: &'a str,
     /// Threads.
@@ -39,7 +43,32 @@ pub struct Study<'a> {
     pub control: &'a Arc<Control>,
 }
 
-impl Study<'_> {
+impl<'a> Study<'a> {
+    /// A study as it was typed; its recipe names `command`.
+    pub fn typed(
+        command: &str,
+        replay: &'a Replay,
+        session: &SessionArgs,
+        recorded_compactions: Compactions,
+        control: &'a Arc<Control>,
+    ) -> Study<'a> {
+        let recipe = recipe_of(command, replay, session, recorded_compactions);
+        let command_line = typed::words();
+        Study { replay, recipe, command_line, description: "", jobs: session.jobs, control }
+    }
+
+    /// The results of its cells.
+    ///
+    /// # Errors
+    /// As [`recipe`].
+    pub fn results(&self, skipped: Vec<Skipped>, cells: Vec<Cell>) -> Result<ResultSet, Failure> {
+        let mut results = ResultSet::new(recipe(self)?, skipped, cells);
+        let known = |model: &str| Some((model.to_owned(), self.replay.models.get(model).ok()?.window_tokens));
+        results.windows = results.totals.iter().filter_map(|total| known(&total.model)).collect();
+        results.command_line.clone_from(&self.command_line);
+        Ok(results)
+    }
+
     /// What an interrupted run of the same command left in `folder`; nothing without `--resume`.
     ///
     /// # Errors
@@ -194,7 +223,7 @@ pub fn run(
     })?;
     drop(progress);
     sink.take_kept(None)?;
-    let mut results = ResultSet::new(recipe(study)?, corpus.skipped.clone(), sink.cells);
+    let mut results = study.results(corpus.skipped.clone(), sink.cells)?;
     results.interrupted = !complete || corpus.interrupted;
     results.curves = sink.curves;
     finish(sink.files, &results, study.description, terminal)?;
@@ -355,27 +384,26 @@ fn params(config: &PolicyConfig, model: &ModelSpec) -> serde_json::Map<String, s
 }
 
 /// The part of a recipe that does not depend on the corpus.
-pub fn recipe_of(
-    replay: &Replay,
+fn recipe_of(
     command: &str,
-    tokens: &str,
-    recorded_compactions: &str,
-    shard: Option<Shard>,
+    replay: &Replay,
+    session: &SessionArgs,
+    recorded_compactions: Compactions,
 ) -> Recipe {
     Recipe {
         ctxsim: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
         scenario: None,
         seed: replay.seed,
-        tokens: tokens.to_owned(),
+        tokens: session.tokens.clone(),
         account: replay.account.to_owned(),
         on_binding_error: replay.on_binding_error.map(str::to_owned),
-        recorded_compactions: recorded_compactions.to_owned(),
+        recorded_compactions: compactions_word(recorded_compactions).to_owned(),
         models: replay.model_ids.clone(),
         price_date: replay.price_date.map(|d| d.to_string()),
         shared_cache: replay.options.shared_cache,
         service: replay.service.words(),
-        shard: shard.map(|s| s.to_string()),
+        shard: session.shard.map(|s| s.to_string()),
         policies: Vec::new(),
     }
 }
@@ -384,8 +412,7 @@ pub fn recipe_of(
 ///
 /// # Errors
 /// Those of stdout.
-pub fn print(results: &ResultSet, format: super::args::Format, terminal: &Terminal) -> Result<(), Failure> {
-    use super::args::Format;
+pub fn print(results: &ResultSet, format: Format, terminal: &Terminal) -> Result<(), Failure> {
     match format {
         Format::Table => terminal.print(&report::table::write(results, terminal.style)),
         Format::Json => terminal.print_bytes(&json::write(results)),

@@ -1,5 +1,7 @@
 //! `ctxsim sweep`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use ctxsim::policy::{PolicySpec, common_params, find_param};
 use ctxsim::report::files::OutputDir;
@@ -9,10 +11,11 @@ use ctxsim::sweep::axis::{Axis, expand};
 
 use super::args::{Compactions, Format, InputArgs, OutputArgs, ReplayArgs, SessionArgs};
 use super::exit::{self, Failure, Outcome};
+use super::explain::Explainer;
 use super::output::Terminal;
 use super::resolve::Replay;
-use super::study::{self, Study};
-use super::{load, progress, stream};
+use super::study::{self, Files, Study};
+use super::{explain, load, progress, stream};
 
 #[derive(Debug, Args)]
 pub struct SweepArgs {
@@ -32,6 +35,10 @@ pub struct SweepArgs {
     pub output: OutputArgs,
     #[command(flatten)]
     pub resume: super::resume::ResumeArgs,
+    /// Tell the story of this session (its id, or how it begins) under the baseline and the best of the others, request
+    /// by request; with -v, quiet ones too
+    #[arg(long, value_name = "SESSION", help_heading = "Output")]
+    pub explain: Option<String>,
 }
 
 /// Runs the command.
@@ -43,22 +50,43 @@ pub fn run(args: &SweepArgs, terminal: &Terminal) -> Outcome {
     let options = load::LoadOptions::resolve(&args.input, &args.session, Some(args.recorded_compactions))?;
     let dir = args.output.out.as_deref().map(|path| OutputDir::open(path, args.output.force)).transpose()?;
     let control = progress::control(terminal);
-    let compactions = super::resolve::compactions_word(args.recorded_compactions);
-    let study = Study {
-        replay: &replay,
-        recipe: study::recipe_of(&replay, "sweep", &args.session.tokens, compactions, args.session.shard),
-        description: "",
-        jobs: args.session.jobs,
-        control: &control,
-    };
+    let study = Study::typed("sweep", &replay, &args.session, args.recorded_compactions, &control);
     let earlier = study.earlier(args.resume, args.output.out.as_deref(), terminal)?;
-    let (results, corpus) = stream::run(&study, &options, &earlier, Detail::Summary, terminal)?;
+    let wanted = explain::Wanted { session: args.explain.as_deref(), format: args.output.format };
+    let (results, corpus, explainer) = match wanted.explained(terminal) {
+        None => {
+            let (results, corpus) = stream::run(&study, &options, &earlier, Detail::Summary, terminal)?;
+            (results, corpus, None)
+        }
+        // All is read first: a slip in the id shows before the work.
+        Some(session) => {
+            let corpus = load::load(&options, &control, terminal)?;
+            let explainer = Explainer::new(session, &corpus)?;
+            let results = study::run(&study, &corpus, &earlier, Files::default(), terminal, None)?;
+            (results, corpus, Some(explainer))
+        }
+    };
     if let Some(dir) = &dir {
         write(dir, &results)?;
         terminal.note(&format!("written to {}", dir.path().display()));
     }
+    if let Some(explainer) = explainer.filter(|_| !results.interrupted) {
+        let labels = explained(&results);
+        replay.policies.retain(|config| labels.contains(config.label.as_str()));
+        explainer
+            .replay(&replay, &corpus, (args.session.jobs, &control))?
+            .print(&results, &replay, terminal)?;
+    }
     print(&results, args.output.format, terminal)?;
     Ok(study::end(&results, &corpus, terminal))
+}
+
+/// Strategies of a grid that have a story: the baseline, and of each model the best other one.
+fn explained(results: &ResultSet) -> BTreeSet<&str> {
+    let baseline = results.baseline().unwrap_or_default();
+    let best = sweep::best_of(results, |total| total.policy != baseline);
+    let best = results.totals.iter().zip(best).filter(|(_, is_best)| *is_best);
+    best.map(|(total, _)| total.policy.as_str()).chain([baseline]).collect()
 }
 
 /// A parameter that stands in a policy and in the grid has two values.

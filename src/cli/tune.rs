@@ -87,14 +87,7 @@ pub fn run(args: &TuneArgs, terminal: &Terminal) -> Outcome {
     let dir = args.output.out.as_deref().map(|path| OutputDir::open(path, args.output.force)).transpose()?;
     let control = progress::control(terminal);
     let corpus = load::load(&options, &control, terminal)?;
-    let compactions = super::resolve::compactions_word(args.recorded_compactions);
-    let study = Study {
-        replay: &replay,
-        recipe: study::recipe_of(&replay, "tune", &args.session.tokens, compactions, args.session.shard),
-        description: "",
-        jobs: args.session.jobs,
-        control: &control,
-    };
+    let study = Study::typed("tune", &replay, &args.session, args.recorded_compactions, &control);
     let recipe = study::recipe(&study)?;
     let own = study::plan(&replay, &[], &corpus.sessions)?;
     let found = tune::reproduce(&own, &replay.models, study.jobs, &control)?;

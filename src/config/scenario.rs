@@ -123,8 +123,10 @@ pub struct ServiceSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpeedSpec {
+    /// As everyone is served.
     #[default]
     Standard,
+    /// Faster answers for a multiple of the price, where the vendor sells them (Anthropic's fast mode).
     Fast,
 }
 

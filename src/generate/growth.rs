@@ -10,24 +10,33 @@ use crate::tokens::Tokenizer;
 /// come with the next request, followed by an injected reminder. Blocks of 0 tokens are left out. What closed forms and benchmarks are checked on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConstantGrowth {
+    /// Number of requests.
     pub requests: u32,
     /// From start to start.
     pub gap_ms: u32,
+    /// Calls in each answer; as many results come with the next request.
     pub calls_per_request: u32,
+    /// Tokens of the tool definitions, which are one block.
     pub tools_tokens: u32,
+    /// Tokens of the system prompt, which is one block.
     pub system_tokens: u32,
+    /// Tokens of the user's message before the first request.
     pub prompt_tokens: u32,
+    /// Tokens of the thinking in each answer; 0: it does not think.
     pub thinking_tokens: u32,
     /// Text before the calls.
     pub text_tokens: u32,
+    /// Tokens of each call.
     pub call_tokens: u32,
     /// Injected behind the results.
     pub reminder_tokens: u32,
+    /// Tokens of each result.
     pub result_tokens: u32,
     /// UTF-16 units of each result.
     pub result_utf16: u32,
     /// Model the session counts as recorded on.
     pub model: String,
+    /// Tokenizer that all these tokens are of.
     pub tokenizer: Tokenizer,
 }
 

@@ -16,6 +16,7 @@ use crate::session::Tool;
 )]
 #[derive(Debug, Clone)]
 pub enum Action {
+    /// Write a result that just came back to a file, and keep its two ends.
     Offload(OffloadRule),
     /// Cut a result that just came back.
     Truncate(TruncateRule),
@@ -65,35 +66,48 @@ pub struct OffloadRule {
     pub except: Vec<String>,
     /// Tools it is limited to; none: any.
     pub only: Vec<String>,
+    /// Whether results that report an error go to a file too.
     pub errors: Errors,
+    /// How much of the beginning stays, in `unit`; 0: none of it.
     pub keep_head: u64,
+    /// How much of the end stays, in `unit`; 0: none of it.
     pub keep_tail: u64,
     /// Unit of the two ends.
     pub unit: Unit,
     /// The limit that the stub prints.
     pub limit: u64,
+    /// Length of the stub, its two ends left out.
     pub stub: StubLaw,
+    /// Length of the file's path, which the stub names.
     pub path: PathLaw,
 }
 
 /// Keep the two ends of a fresh result, and a marker between them.
 #[derive(Debug, Clone)]
 pub struct TruncateRule {
+    /// Tools whose results it never cuts.
     pub except: Vec<String>,
+    /// Tools it is limited to; none: any.
     pub only: Vec<String>,
+    /// Whether results that report an error are cut too.
     pub errors: Errors,
+    /// What stays.
     pub ends: Ends,
 }
 
 /// Which ends of a text stay, and the marker between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ends {
+    /// How much of the beginning stays, in `unit`; of a `budget`, see there.
     pub head: u64,
+    /// How much of the end stays, in `unit`.
     pub tail: u64,
     /// Instead of `head` and `tail`: ends and marker together come to this; `head` is then the share of the
     /// head in hundredths.
     pub budget: Option<u64>,
+    /// What the ends and the budget are counted in.
     pub unit: Unit,
+    /// Length of the marker that stands for what is left out.
     pub marker: StubLaw,
 }
 
@@ -115,12 +129,14 @@ pub enum EditView {
 /// What a rule looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Items {
+    /// Results of tools.
     #[default]
     Results,
     /// Arguments of calls.
     Inputs,
     /// Calls with their results.
     Pairs,
+    /// Thinking blocks of answers.
     Thinking,
 }
 
@@ -128,23 +144,31 @@ pub enum Items {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Errors {
+    /// Whether a result reports an error makes no difference.
     #[default]
     Any,
+    /// Only results that report an error.
     Only,
+    /// Only results that report none.
     Never,
 }
 
 /// Replace old items.
 #[derive(Debug, Clone, Default)]
 pub struct StubRule {
+    /// What it looks at.
     pub items: Items,
+    /// Tools whose items it never touches.
     pub except: Vec<String>,
     /// Tools it is limited to; none: any.
     pub only: Vec<String>,
+    /// Whether items whose result reports an error are taken too.
     pub errors: Errors,
-    /// Items smaller than this stay.
+    /// Items smaller than this stay, in `min_unit`; 0: none is too small.
     pub min: u64,
+    /// What `min` is counted in.
     pub min_unit: Unit,
+    /// How much of the newest stays.
     pub keep: KeepRecent,
     /// So many of the oldest stay.
     pub keep_first: u64,
@@ -154,14 +178,19 @@ pub struct StubRule {
     pub quantum: u64,
     /// Nothing older than the newest item that is replaced already.
     pub stop_at_stubbed: bool,
+    /// Where it stops, oldest first; `None`: all that is eligible is taken.
     pub until: Option<Until>,
+    /// What stands for an item.
     pub stub: StubSize,
     /// Other stubs for some tools.
     pub by_tool: Vec<(Vec<String>, StubSize)>,
+    /// What an edit must save to be made at all.
     pub savings: Savings,
     /// Post level: edits go on until the rule's measure is at or under this.
     pub target: Option<Level>,
+    /// Nothing is edited where the target cannot be reached; else all that is eligible is.
     pub target_required: bool,
+    /// Whose copy of the history it edits.
     pub view: EditView,
     /// Stop replaying the thinking of assistant messages after the first item touched.
     pub withhold_thinking: bool,
@@ -189,10 +218,13 @@ impl StubRule {
 pub struct KeepRecent {
     /// So many turns; 0 or less keeps nothing.
     pub turns: Option<i64>,
+    /// What `turns` counts.
     pub turn: Turn,
+    /// So many of the newest results of the rule's tools.
     pub results: Option<u64>,
     /// Answers that think.
     pub thinking_turns: Option<u64>,
+    /// So many of the newest client messages.
     pub messages: Option<u64>,
     /// Messages that come to so many estimated tokens.
     pub history_estimate: Option<u64>,
@@ -207,7 +239,9 @@ pub struct KeepRecent {
 /// All that is eligible together must save so much.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Savings {
+    /// The least that is worth an edit, in `unit`; 0: anything is.
     pub min: u64,
+    /// What savings are counted in.
     pub unit: Unit,
     /// Sizes of what is replaced, without the stubs.
     pub gross: bool,
@@ -216,6 +250,7 @@ pub struct Savings {
 /// What a measure has grown by since the rule acted last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Growth {
+    /// By so much, in the unit of the measure; 0 also where it has shrunk.
     pub by: u64,
     /// Over so many requests; 0: not known.
     pub requests: u64,
@@ -224,13 +259,17 @@ pub struct Growth {
 /// A level: a number, or a share of the limit that fired, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
+    /// This number, in the unit of the measure.
     At(i64),
+    /// This share of the limit that fired, in millionths.
     OfFired(i64),
-    /// What leaves room for so many requests of the growth so far; at least and at most these shares of the limit
-    /// that fired, in millionths.
+    /// What leaves room for so many requests of the growth so far.
     Headroom {
+        /// Requests to leave room for.
         requests: u64,
+        /// At least this share of the limit that fired, in millionths.
         floor: i64,
+        /// At most this share of it, in millionths.
         ceiling: i64,
     },
 }
@@ -265,8 +304,15 @@ pub enum Until {
     Count(u64),
     /// This share of all is taken, in millionths, rounded down.
     Share(i64),
-    /// A share that grows by a step, both in millionths, until what stays is under a level (messages only).
-    Growing { share: i64, step: i64, under: Level },
+    /// A share that grows until what stays is under a level (messages only; Letta).
+    Growing {
+        /// Share of the messages that is tried first, in millionths.
+        share: i64,
+        /// What it grows by each time, in millionths; 0 or less: it is tried once.
+        step: i64,
+        /// The estimate of what stays must be under this.
+        under: Level,
+    },
 }
 
 /// Size of what stands for an item.

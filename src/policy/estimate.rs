@@ -21,17 +21,25 @@ use super::value::Decimal;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shapes {
+    /// A message of the user's.
     pub user: String,
+    /// An answer; its blocks come in addition.
     pub assistant: String,
+    /// A message that carries a result, one that reports no error.
     pub tool_result: String,
+    /// A text block.
     pub text: String,
+    /// A thinking block, signature included.
     pub thinking: String,
+    /// A call in an answer.
     pub tool_call: String,
+    /// An image, in a message or a result.
     pub image: String,
     /// What an offload adds to its result.
     pub offload_details: String,
-    /// Stop reason of an answer without calls, and of one with.
+    /// The word that is stored as stop reason of an answer without calls.
     pub stop_reason: String,
+    /// The same of an answer with calls.
     pub stop_reason_with_calls: String,
 }
 
@@ -123,8 +131,9 @@ impl EstimateLaw {
 /// What an estimate of texts looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextUnit {
-    /// UTF-16 units or UTF-8 bytes by so many to a token.
+    /// UTF-16 units by so many to a token.
     Utf16(Decimal),
+    /// UTF-8 bytes by so many to a token.
     Bytes(Decimal),
     /// ASCII characters by four, down; the bytes of the others by one and a half, half up.
     Runes,
@@ -135,10 +144,15 @@ pub enum TextUnit {
 /// A law over the texts of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextLaw {
+    /// What a text is measured in, and what of it makes a token.
     pub unit: TextUnit,
+    /// What becomes of parts of a token.
     pub round: Round,
+    /// Where it is rounded.
     pub per: Per,
+    /// Tokens of every message besides its texts.
     pub message_tokens: u64,
+    /// Tokens of every image; 0: images do not count.
     pub image_tokens: u64,
     /// Thinking counts.
     pub thinking: bool,
@@ -151,9 +165,13 @@ pub struct TextLaw {
 /// Sizes of one text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TextSize {
+    /// UTF-16 code units.
     pub utf16: u64,
+    /// UTF-8 bytes.
     pub bytes: u64,
+    /// ASCII characters among them.
     pub ascii: u64,
+    /// Prompt tokens by the session's own count; 0 where nobody has counted.
     pub tokens: u64,
 }
 

@@ -21,15 +21,19 @@ use crate::session::BlockKind;
 /// Replace history by a summary, or by nothing but a marker.
 #[derive(Debug, Clone)]
 pub struct SummarizeRule {
+    /// What stays behind the summary.
     pub keep: Keep,
     /// Summarizers in the order in which they are tried.
     pub models: Vec<Summarizer>,
+    /// What they read.
     pub input: SummaryInput,
     /// Calls made; 0: the messages are left out without a summary.
     pub calls: u64,
-    /// Characters around the summary in its message, and how many of them JSON escapes.
+    /// UTF-16 units around the summary in its message.
     pub wrap_utf16: u64,
+    /// How many of them JSON escapes.
     pub wrap_json_escapes: u64,
+    /// Output limit of the call, in tokens: no summary is longer.
     pub max_output_tokens: u64,
     /// Length of the summary as a share of the summarizer's prompt, in millionths; `None`: the law of
     /// docs/decisions.md 15.
@@ -88,7 +92,9 @@ pub struct SummarizeRule {
 /// A call about the head of a turn that the tail cuts in two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SplitTurn {
+    /// UTF-16 units of the instruction behind what it reads.
     pub prompt_utf16: u64,
+    /// Output limit of the call, in tokens.
     pub max_output_tokens: u64,
     /// Characters between the two summaries.
     pub wrap_utf16: u64,
@@ -99,6 +105,7 @@ pub struct SplitTurn {
 pub struct TruncateResults {
     /// The newest results that come to so many estimated tokens stay whole, those cut counted as cut.
     pub beyond: u64,
+    /// What is left of each of the others.
     pub ends: Ends,
     /// The summarizer is given them whole where what is folded is below so many estimated tokens.
     pub whole_under: u64,
@@ -182,6 +189,7 @@ pub enum Keep {
 /// Messages at the front are folded until a level is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Front {
+    /// Where folding stops.
     pub until: Until,
     /// Unit of the level: that of the rule's own measure.
     pub unit: FrontUnit,
@@ -192,8 +200,11 @@ pub struct Front {
 /// What the folding of messages is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrontUnit {
+    /// Tokens of the client's estimate.
     Estimate,
+    /// Client messages.
     Messages,
+    /// Blocks of messages, as [`MessageUnit::Events`](super::strategy::MessageUnit::Events) counts them.
     Events,
 }
 
@@ -204,7 +215,9 @@ pub struct Tail {
     pub estimate: Option<u64>,
     /// Share of the estimated tokens of the history, in millionths.
     pub share: Option<i64>,
+    /// Client messages; `None`: their number is no limit.
     pub messages: Option<u64>,
+    /// Turns; `None`: their number is no limit.
     pub turns: Option<i64>,
     /// What a turn is.
     pub turn: Turn,
@@ -214,7 +227,9 @@ pub struct Tail {
     pub at_least_turns: i64,
     /// Nothing happens with fewer turns in the history.
     pub needs_turns: u64,
+    /// Where it may begin.
     pub snap: Snap,
+    /// Where its beginning moves from a place where it may not be.
     pub toward: Toward,
     /// Nothing happens where the tail has no place to begin; else it is empty.
     pub needs_a_place: bool,
@@ -248,11 +263,24 @@ pub enum Toward {
 #[derive(Debug, Clone)]
 pub enum SummaryInput {
     /// A rendered transcript under a system prompt of its own: shares no cache with the conversation.
-    Transcript { law: TranscriptLaw, system_utf16: u64, prompt_utf16: u64 },
+    Transcript {
+        /// How messages are rendered.
+        law: TranscriptLaw,
+        /// UTF-16 units of the system prompt.
+        system_utf16: u64,
+        /// UTF-16 units of the instruction around the transcript.
+        prompt_utf16: u64,
+    },
     /// The folded messages as they are, then one instruction; no system prompt, no tools.
-    Messages { prompt_utf16: u64 },
+    Messages {
+        /// UTF-16 units of the instruction.
+        prompt_utf16: u64,
+    },
     /// The request as it stands, then one instruction.
-    Fork { prompt_utf16: u64 },
+    Fork {
+        /// UTF-16 units of the instruction.
+        prompt_utf16: u64,
+    },
     /// The conversation itself: the provider summarizes what it was sent.
     PrefixFork,
 }

@@ -12,6 +12,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::session::compile::json_utf16;
+
 /// Numbers a stub may print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -41,12 +43,19 @@ pub struct Facts {
     pub tool_json_utf16: u64,
     /// UTF-16 units of the file path, 0 without one.
     pub path_utf16: u64,
+    /// UTF-16 units of the replaced content.
     pub chars: u64,
+    /// UTF-8 bytes of it.
     pub bytes: u64,
+    /// Lines of it.
     pub lines: u64,
+    /// The limit it crossed, as the stub prints it.
     pub limit: u64,
+    /// UTF-16 units of the middle that is left out between two ends; 0 where none are kept.
     pub omitted_chars: u64,
+    /// Lines of that middle.
     pub omitted_lines: u64,
+    /// UTF-8 bytes of that middle.
     pub omitted_bytes: u64,
     /// The result reports an error.
     pub is_error: bool,
@@ -102,7 +111,9 @@ pub struct StubLaw {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WithPath {
+    /// Characters that are always there, instead of those of the law without a file.
     pub fixed: u64,
+    /// Times the path appears.
     pub path: u64,
 }
 
@@ -162,6 +173,29 @@ pub fn safe_name(name: &str) -> String {
     if trimmed.is_empty() { "unknown".to_owned() } else { trimmed }
 }
 
+/// Length of a tool's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NameSize {
+    /// UTF-16 units of the name.
+    pub utf16: u32,
+    /// As a JSON string, quotes included.
+    pub json_utf16: u32,
+    /// Made safe as part of a file name.
+    pub safe_utf16: u32,
+}
+
+impl NameSize {
+    /// Measures a name.
+    pub fn of(name: &str) -> NameSize {
+        let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        NameSize {
+            utf16: narrow(name.encode_utf16().count()),
+            json_utf16: u32::try_from(2 + json_utf16(name)).unwrap_or(u32::MAX),
+            safe_utf16: narrow(safe_name(name).len()),
+        }
+    }
+}
+
 /// File name of an offloaded result.
 pub fn offload_file_name(tool: &str, call_id: &str) -> String {
     format!("{}-{}.txt", safe_name(tool), safe_name(call_id))
@@ -202,8 +236,11 @@ pub fn written_path(path: Option<String>, fault: Option<WriteFault>) -> Option<S
 /// How much of the two ends of a text is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {
+    /// Kept from the beginning.
     pub head: u64,
+    /// Kept from the end.
     pub tail: u64,
+    /// Left out between the two.
     pub omitted: u64,
 }
 

@@ -5,6 +5,7 @@ use super::strategy::Hook;
 /// An occasion to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occasion {
+    /// What has just happened, or is about to.
     pub hook: Hook,
     /// Number of the request to come, from 1.
     pub request: u32,

@@ -13,10 +13,15 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ParamValue {
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number, in the parameter's unit.
     Int(i64),
+    /// A number of up to six decimals, for shares and factors.
     Decimal(Decimal),
+    /// One of the parameter's choices, or a name.
     Text(String),
+    /// Words in the order given, such as names of tools.
     List(Vec<String>),
 }
 
@@ -62,8 +67,10 @@ impl ParamValue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
+    /// Values lie the same distance apart.
     #[default]
     Linear,
+    /// Each value is the same factor above the one before.
     Log,
 }
 

@@ -15,19 +15,41 @@ pub enum Plan<'p> {
     /// The stored content of items changes.
     Replace(ReplacePlan),
     /// Results and their calls leave the history.
-    DropPairs { results: Vec<u32>, saved_utf16: u64 },
+    DropPairs {
+        /// Blocks of the results, ascending.
+        results: Vec<u32>,
+        /// UTF-16 units of results and calls together.
+        saved_utf16: u64,
+    },
     /// A summary of its own stands for each of these results and its call.
-    SummarizePairs { results: Vec<u32>, spec: &'p SummarizeRule },
+    SummarizePairs {
+        /// Blocks of the results, ascending.
+        results: Vec<u32>,
+        /// How each call is made.
+        spec: &'p SummarizeRule,
+    },
     /// Thinking is no longer replayed.
-    Strip { blocks: Vec<u32> },
+    Strip {
+        /// The thinking blocks, ascending.
+        blocks: Vec<u32>,
+    },
     /// Stubs of a stateless rule are taken back.
-    Restore { blocks: Vec<u32> },
+    Restore {
+        /// Blocks that are sent in full again, ascending.
+        blocks: Vec<u32>,
+    },
     /// A stateless rule sends the stubs it sent before; its agent reports them each time.
-    SameStubs { reported: (u64, u64) },
+    SameStubs {
+        /// What it reports: results, and UTF-16 units saved.
+        reported: (u64, u64),
+    },
     /// History before `fold_to` is replaced by a summary.
     Summarize(SummarizePlan<'p>),
     /// The rule would act and cannot, and says so.
-    Notice { text: &'static str },
+    Notice {
+        /// What it says, for people.
+        text: &'static str,
+    },
 }
 
 /// What becomes of a tool result that just came back.
@@ -42,6 +64,7 @@ pub enum Ingest {
 /// Offload of one result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
+    /// The result.
     pub block: u32,
     /// UTF-16 units of the stub without its excerpts.
     pub envelope_utf16: u64,
@@ -49,6 +72,7 @@ pub struct Offload {
     pub envelope_json_escapes: u64,
     /// UTF-16 units kept from both ends together.
     pub kept_utf16: u64,
+    /// UTF-16 units of the file's path, once.
     pub path_utf16: u64,
 }
 
@@ -82,7 +106,12 @@ pub enum StubTokens {
     /// As the provider counts it.
     Tokens(u64),
     /// Both known: what is left of an item and a marker.
-    Sized { tokens: u64, utf16: u64 },
+    Sized {
+        /// Prompt tokens.
+        tokens: u64,
+        /// UTF-16 units.
+        utf16: u64,
+    },
     /// Nothing stands for it; of a result, its call leaves too.
     Nothing,
 }

@@ -16,6 +16,7 @@ pub struct Reads {
     pub from: u32,
     /// Behind the last block.
     pub to: u32,
+    /// Client messages among these, the old summary included where it is read.
     pub messages: u64,
     /// Blocks that an earlier summary stands for, read once more in front of the others.
     pub again: Range<u32>,

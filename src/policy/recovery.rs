@@ -14,8 +14,11 @@ use serde::{Deserialize, Serialize};
 pub struct Recovery {
     /// Uses until it is reset.
     pub attempts: u64,
+    /// When it may be used again.
     pub reset: Reset,
+    /// What follows where a request that was made to fit is refused again.
     pub on_retry_failure: OnRetryFailure,
+    /// In the order in which they are tried.
     pub steps: Vec<RecoveryStep>,
 }
 
@@ -30,6 +33,7 @@ pub enum Reset {
     Round,
     /// The start of a human turn.
     Turn,
+    /// Nothing: once its attempts are used up, the next overflow ends the run.
     Never,
 }
 
@@ -49,6 +53,7 @@ pub enum OnRetryFailure {
 pub struct RecoveryStep {
     /// Rules by index, in this order.
     pub rules: Vec<usize>,
+    /// Messages that the rules do not see; `None`: they see all.
     pub set_aside: Option<SetAside>,
     /// Skipped with fewer messages in the history.
     pub needs_messages: u64,
@@ -59,14 +64,18 @@ pub struct RecoveryStep {
 /// Messages taken off the end while the rules of a step run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetAside {
+    /// How many of the newest messages are taken off.
     pub newest: Newest,
+    /// Never fewer than these, where there are so many.
     pub at_least: u64,
+    /// So many stay for the rules to work on; this wins over `at_least`.
     pub leave: u64,
 }
 
 /// How many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Newest {
+    /// So many messages.
     Count(u64),
     /// Half of all, rounded down.
     Half,

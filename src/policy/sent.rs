@@ -8,7 +8,9 @@ use super::view::{State, Stored, View};
 /// A stub that stands for a result in requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stub {
+    /// The block it stands for.
     pub block: u32,
+    /// Prompt tokens of the stub; 0 where nothing stands for the block.
     pub tokens: u32,
     /// UTF-16 units, where the client wrote it.
     pub utf16: u32,

@@ -98,7 +98,9 @@ impl Strategy {
 /// A place for a breakpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkerSpec {
+    /// Which block it stands on.
     pub place: MarkerPlace,
+    /// The life that is bought for what ends there.
     pub ttl: Ttl,
 }
 
@@ -230,12 +232,14 @@ pub struct Rule {
 pub struct StopRule {
     /// Measured without the estimate's anchor.
     pub plain: bool,
+    /// The sequence ends below so many tokens of the client's estimate.
     pub under: u64,
 }
 
 /// What a rule measures with.
 #[derive(Debug, Clone, Default)]
 pub struct RuleScope {
+    /// What it counts as a turn.
     pub turn: Turn,
     /// All results of a batch are one message.
     pub merged: bool,
@@ -246,7 +250,9 @@ pub struct RuleScope {
 /// A measure above a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threshold {
+    /// What is measured.
     pub measure: Measure,
+    /// The limit, in the unit of the measure; below 0 everything is above it.
     pub limit: i64,
     /// `>=` instead of `>`.
     pub inclusive: bool,
@@ -294,12 +300,16 @@ pub enum Measure {
 /// Unit of an item's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
+    /// UTF-16 code units of its text.
     #[default]
     Utf16,
+    /// UTF-8 bytes of its text.
     Bytes,
+    /// Lines of its text: one more than it has line feeds.
     Lines,
     /// The client's own estimate.
     Estimate,
+    /// Prompt tokens, by the session's own count.
     Tokens,
     /// Items, not their sizes.
     Count,
@@ -314,6 +324,7 @@ pub enum MessageUnit {
     PlainEstimate,
     /// Client messages.
     Count,
+    /// Turns, as the rule counts them.
     Turns,
     /// Blocks of messages, and so many more that the conversation does not show.
     Events(u64),
@@ -324,9 +335,12 @@ pub enum MessageUnit {
 pub struct Cadence {
     /// So many requests (or human turns) between two actions.
     pub min_interval: u64,
+    /// `min_interval` counts human turns instead of requests.
     pub interval_in_turns: bool,
     /// Not again before a new answer came.
     pub not_after_self: bool,
+    /// Where what its last action left was above the trigger already, it waits until the measure is a tenth above
+    /// that (meerkat).
     pub no_refire_above_floor: bool,
     /// Its target follows the growth of the measure.
     pub knows_growth: bool,
@@ -334,6 +348,7 @@ pub struct Cadence {
     pub breaker_failures: u64,
     /// Off for good after so many actions in a row, each less than three requests after the one before.
     pub breaker_refills: u64,
+    /// Whether it waits for a cold cache.
     pub when_cache: WhenCache,
     /// Of `prefer_cold`: the measure from which it waits no longer.
     pub prefer_cold_until: Option<u64>,
@@ -345,6 +360,7 @@ pub struct Cadence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenCache {
+    /// It does not matter.
     #[default]
     Any,
     /// Only where what was cached has expired, so that a rewrite costs nothing extra.

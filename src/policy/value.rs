@@ -320,7 +320,9 @@ impl JsonSchema for Decimal {
 /// A decimal in millionths, or the parameter that holds one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Share {
+    /// The number itself, in millionths.
     Millionths(i64),
+    /// Name of a parameter, without its `$`.
     Param(String),
 }
 

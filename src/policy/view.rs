@@ -4,10 +4,9 @@
 use std::ops::Range;
 
 use crate::policy::estimate::{Anchor, EstimateLaw, MessageSize, TextLaw, TextSize};
-use crate::policy::laws::safe_name;
+pub use crate::policy::laws::NameSize;
 use crate::policy::live::{Changed, Live, Work};
 use crate::policy::sent::Stub;
-use crate::session::compile::json_utf16;
 use crate::session::{BlockKind, Flags, Session, Tool};
 
 /// What has happened to a block.
@@ -51,11 +50,15 @@ impl State {
 /// Sizes of a block whose stored content is not the recorded one: offloaded, shortened, replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
+    /// Which block.
     pub block: u32,
-    /// Stub with its excerpts.
+    /// UTF-16 units of the stub with its excerpts.
     pub utf16: u32,
+    /// UTF-8 bytes of the same.
     pub bytes: u32,
+    /// UTF-16 units of the same inside a JSON string.
     pub json_utf16: u32,
+    /// Lines of the same.
     pub lines: u32,
     /// Prompt tokens, images included.
     pub tokens: u32,
@@ -70,33 +73,16 @@ pub struct Stored {
 /// The summary at the head of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SummaryMessage {
+    /// Prompt tokens of the message, what it is wrapped in included.
     pub tokens: u32,
+    /// UTF-16 units of the same.
     pub utf16: u32,
+    /// UTF-16 units of the same inside a JSON string.
     pub json_utf16: u32,
+    /// Of its place and size, which stand for its words: what the cache compares.
     pub hash: u64,
     /// UTF-8 bytes of its characters that are not ASCII; each takes three.
     pub wide_bytes: u32,
-}
-
-/// Length of a tool's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NameSize {
-    pub utf16: u32,
-    /// As a JSON string, quotes included.
-    pub json_utf16: u32,
-    /// Made safe as part of a file name.
-    pub safe_utf16: u32,
-}
-
-impl NameSize {
-    pub fn of(name: &str) -> NameSize {
-        let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        NameSize {
-            utf16: narrow(name.encode_utf16().count()),
-            json_utf16: u32::try_from(2 + json_utf16(name)).unwrap_or(u32::MAX),
-            safe_utf16: narrow(safe_name(name).len()),
-        }
-    }
 }
 
 /// Usage of the last answered request.
@@ -113,6 +99,7 @@ pub struct LastUsage {
 /// The client's state. A policy reads it; only the context changes it.
 #[derive(Debug, Clone)]
 pub struct View<'s> {
+    /// The recording: what will come, and the sizes of what has.
     pub session: &'s Session,
     /// Per revealed block.
     pub states: Vec<State>,

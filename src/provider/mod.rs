@@ -247,9 +247,17 @@ pub struct Rejection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionKind {
     /// A thinking block is bound to a different conversation.
-    Binding { changed: ChangedPart },
-    /// The prompt does not fit. `input_tokens` and `limit_tokens` where the vendor's text has them.
-    Overflow { input_tokens: Option<u64>, limit_tokens: Option<u64> },
+    Binding {
+        /// What of the conversation is no longer as it was when the block was made.
+        changed: ChangedPart,
+    },
+    /// The prompt does not fit.
+    Overflow {
+        /// Size of the prompt; `None`: the vendor's text does not say it.
+        input_tokens: Option<u64>,
+        /// What would have fitted; `None`: the vendor's text does not say it.
+        limit_tokens: Option<u64>,
+    },
     /// Unpaired call or result, too many breakpoints, TTLs in the wrong order, marker on thinking.
     InvalidRequest,
 }

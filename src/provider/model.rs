@@ -79,30 +79,43 @@ pub enum OverflowStyle {
     Openai,
     /// The older chat API, with numbers.
     OpenaiChat,
+    /// Input and limit, as a status of Google's APIs.
     Gemini,
     /// Input plus output, in tokens of each.
     Deepseek,
+    /// Input and limit, the limit first.
     Xai,
+    /// Limit and input, in a sentence of Moonshot's own.
     Kimi,
+    /// Without numbers, under code 1261.
     Zai,
     /// The limit alone.
     Qwen,
     /// Input plus output.
     QwenPassed,
+    /// Without numbers, as invalid parameters.
     Minimax,
+    /// Input and limit.
     Mistral,
+    /// Without numbers, as a validation exception of Amazon's.
     Bedrock,
     /// Input plus output; the input is a lower bound.
     Vllm,
     /// An estimate.
     Openrouter,
+    /// Input and limit, both in parentheses.
     Together,
+    /// The same in SGLang's words.
     Sglang,
+    /// Input and limit, in GitHub Copilot's words.
     Copilot,
     /// The deficit itself.
     Ollama,
+    /// Without numbers: the server advises a larger context.
     LlamaCpp,
+    /// Without numbers, about what the server would have to keep.
     LmStudio,
+    /// Without numbers: what to shorten is all that is said.
     Groq,
     /// A status without a body.
     Cerebras,

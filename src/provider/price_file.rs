@@ -22,7 +22,9 @@ const MILLION: u64 = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceRow {
+    /// Vendor whose price it is, such as `anthropic`.
     pub provider: String,
+    /// The model's id in this table.
     pub model_id: String,
     input: String,
     output: String,

@@ -42,8 +42,10 @@ impl Factors {
 /// Speed of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Speed {
+    /// As everyone is served.
     #[default]
     Standard,
+    /// Faster answers for a multiple of the price, where the vendor sells them (Anthropic's fast mode).
     Fast,
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::grid::{Grid, cells_grid, counted, misses_grid, notes, totals_grid};
 use super::results::ResultSet;
-use super::sweep;
+use super::{sweep, wins};
 
 /// Most characters of a comment on GitHub.
 pub const COMMENT_CHARS: usize = 65_536;
@@ -15,17 +15,18 @@ pub const COMMENT_CHARS: usize = 65_536;
 /// Kept free for what others put around a report.
 const SPARE_CHARS: usize = 4_096;
 
-/// Totals, misses by cause and notes as Markdown, and the sessions folded away.
+/// Totals, win rates, misses by cause and notes as Markdown, and the sessions folded away.
 pub fn write(results: &ResultSet) -> String {
     let mut out = String::new();
     let room = COMMENT_CHARS - SPARE_CHARS;
     let all_notes: String = notes(results).iter().map(|note| format!("- {}\n", escaped(note))).collect();
     let notes = shortened(&all_notes, room / 8);
     table_within(&mut out, &totals_grid(results), room / 3);
-    let misses = misses_grid(results);
-    if !misses.rows.is_empty() {
-        out.push('\n');
-        table_within(&mut out, &misses, room / 4);
+    for (grid, room) in [(wins::grid(results), room / 8), (misses_grid(results), room / 4)] {
+        if !grid.rows.is_empty() {
+            out.push('\n');
+            table_within(&mut out, &grid, room);
+        }
     }
     out.push('\n');
     out.push_str(&notes);
@@ -195,8 +196,11 @@ mod tests {
             &text[text.len() - 200..]
         );
         assert!(text.find("| none").expect("totals") < text.find("<details>").expect("a fold"));
-        let policies = (0..3_000).map(|i| cell("s", &format!("arcturn:minCharsPerPass={i}"), 9, 1_000, 500));
-        results = ResultSet::new(Default::default(), Vec::new(), policies.collect());
+        assert!(text.contains("| arc | 0/2000/0 |"), "win rates");
+        let policies = (0..3_000).map(|i| format!("arcturn:minCharsPerPass={i}"));
+        let cells = policies.flat_map(|policy| ["s", "t"].map(|s| cell(s, &policy, 9, 1_000, 500)));
+        results = ResultSet::new(Default::default(), Vec::new(), cells.collect());
+        assert!(write(&results).contains("| against arcturn:minCharsPerPass=0 |"));
         for text in [write(&results), sweep(&results)] {
             assert!(text.chars().count() <= COMMENT_CHARS - SPARE_CHARS, "{}", text.chars().count());
         }

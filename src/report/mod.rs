@@ -4,6 +4,7 @@ pub mod audit;
 pub mod audit_wire;
 pub mod csv;
 pub mod curve;
+mod decimal;
 pub mod events;
 pub mod files;
 #[cfg(feature = "dataframe")]

@@ -26,6 +26,11 @@ pub struct ResultSet {
     pub totals: Vec<Total>,
     /// The command was stopped before every cell was done.
     pub interrupted: bool,
+    /// Windows of the models in tokens, by id; a model that is missing comes from a file without them.
+    pub windows: BTreeMap<String, u64>,
+    /// What was typed behind `ctxsim`, without what changes no number. Paths are relative to the folder it was typed in,
+    /// or begin with `~`; empty where nobody typed anything.
+    pub command_line: Vec<String>,
     /// Prompt sizes over each run, for tables; no file holds them.
     pub curves: Curves,
 }
@@ -213,7 +218,16 @@ impl ResultSet {
         cells.sort_unstable_by(|a, b| a.session.cmp(&b.session).then_with(|| ranked(a).cmp(&ranked(b))));
         skipped.sort();
         let totals = totals(&cells, &policies, &models);
-        ResultSet { recipe, skipped, cells, totals, interrupted: false, curves: Curves::default() }
+        ResultSet {
+            recipe,
+            skipped,
+            cells,
+            totals,
+            interrupted: false,
+            windows: BTreeMap::new(),
+            command_line: Vec::new(),
+            curves: Curves::default(),
+        }
     }
 
     /// Label of the policy that relative columns refer to.

@@ -35,9 +35,14 @@ pub fn varied(recipe: &Recipe) -> Vec<String> {
 /// For each total whether it is the cheapest of its model, among those that finished the most sessions
 /// and broke no rule. Of equal ones it is the first.
 pub fn best(results: &ResultSet) -> Vec<bool> {
+    best_of(results, |_| true)
+}
+
+/// [`best`] of those totals that are `asked` for.
+pub fn best_of(results: &ResultSet, asked: impl Fn(&Total) -> bool) -> Vec<bool> {
     let rank = |t: &Total| (Reverse(t.finished_sessions), t.summary.violations, t.summary.cost.total());
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
-    for (i, total) in results.totals.iter().enumerate() {
+    for (i, total) in results.totals.iter().enumerate().filter(|(_, total)| asked(total)) {
         let best = first.entry(&total.model).or_insert(i);
         if rank(total) < rank(&results.totals[*best]) {
             *best = i;
@@ -152,6 +157,7 @@ mod tests {
         let results = sample();
         // The cheaper one stopped in a session.
         assert_eq!(best(&results), [true, false]);
+        assert_eq!(best_of(&results, |total| total.policy != "none"), [false, true]);
         let cells = vec![cell("s", "none", 4, 1_000, 500), cell("s", "arc", 4, 1_000, 500)];
         let equal = ResultSet::new(sample().recipe, Vec::new(), cells);
         assert_eq!(best(&equal), [true, false]);

@@ -7,46 +7,18 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::cause::Cause;
-use crate::metrics::{self, Rate, parse_decimal};
+use crate::metrics::{self, Rate};
 use crate::sim::summary::StopReason;
 use crate::sim::{CostPusd, MissTotal, Summary};
 use crate::usage::Usage;
 
+use super::decimal;
+pub use super::decimal::Decimal;
 use super::pings::KeepAliveWire;
 use super::results::{Cell, Change, FORMAT_VERSION, Recipe, Relative, ResultSet, Skipped, Total};
-
-/// A decimal number in units of `10^-D`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Decimal<const D: usize>(pub u128);
-
-impl<const D: usize> Serialize for Decimal<D> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = String::new();
-        metrics::write_decimal(&mut text, self.0, D as u32).map_err(ser::Error::custom)?;
-        raw(&text, serializer)
-    }
-}
-
-impl<'de, const D: usize> Deserialize<'de> for Decimal<D> {
-    fn deserialize<T: Deserializer<'de>>(deserializer: T) -> Result<Self, T::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        parse_decimal(raw.get(), D).map(Decimal).map_err(de::Error::custom)
-    }
-}
-
-impl<const D: usize> JsonSchema for Decimal<D> {
-    fn schema_name() -> Cow<'static, str> {
-        format!("Decimal{D}").into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "number", "minimum": 0, "description": format!("exact, up to {D} decimals")})
-    }
-}
 
 /// A signed relative change with six decimals, or null; written, never read back.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +26,7 @@ pub(super) struct ChangeWire(pub(super) Change);
 
 impl Serialize for ChangeWire {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        raw(&self.0.to_string(), serializer)
+        decimal::raw(&self.0.to_string(), serializer)
     }
 }
 
@@ -66,10 +38,6 @@ impl JsonSchema for ChangeWire {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"type": ["number", "null"], "description": "(value - baseline) / baseline"})
     }
-}
-
-fn raw<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    RawValue::from_string(text.to_owned()).map_err(ser::Error::custom)?.serialize(serializer)
 }
 
 type Dollars = Decimal<12>;
@@ -404,9 +372,24 @@ pub struct ResultsWire {
     /// The command was stopped before every cell was done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
+    /// What was typed behind `ctxsim`, without what changes no number; paths are relative to the folder it was typed in,
+    /// or to the home folder, `~`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    command_line: Vec<String>,
+    /// The models of the cells, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    models: Vec<ModelWire>,
     skipped: Vec<Skipped>,
     cells: Vec<CellWire>,
     totals: Vec<TotalWire>,
+}
+
+/// What a reader of results cannot look up: the model may come from a file of the user's.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct ModelWire {
+    model: String,
+    /// Tokens that a prompt may have.
+    window_tokens: u64,
 }
 
 /// What the digest covers.
@@ -430,6 +413,15 @@ impl ResultsWire {
             recipe: results.recipe.clone(),
             digest: format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&canonical)),
             interrupted: results.interrupted,
+            command_line: results.command_line.clone(),
+            models: results
+                .windows
+                .iter()
+                .map(|(model, window_tokens)| ModelWire {
+                    model: model.clone(),
+                    window_tokens: *window_tokens,
+                })
+                .collect(),
             skipped: results.skipped.clone(),
             cells,
             totals,
@@ -452,6 +444,8 @@ impl ResultsWire {
         });
         let mut results = ResultSet::new(self.recipe, self.skipped, cells.collect());
         results.interrupted = self.interrupted;
+        results.command_line = self.command_line;
+        results.windows = self.models.into_iter().map(|m| (m.model, m.window_tokens)).collect();
         results
     }
 

@@ -128,18 +128,31 @@ pub struct Blocks {
 /// One row of [`Blocks`], for building.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
+    /// As [`Blocks::kind`].
     pub kind: BlockKind,
+    /// As [`Blocks::flags`].
     pub flags: Flags,
+    /// As [`Blocks::message`].
     pub message: u32,
+    /// As [`Blocks::tool`]; [`NONE`] where it is neither call nor result.
     pub tool: u32,
+    /// As [`Blocks::call`]; [`NONE`] where it is neither call nor result.
     pub call: u32,
+    /// As [`Blocks::hash`].
     pub hash: u64,
+    /// As [`Blocks::tokens`].
     pub tokens: u32,
+    /// As [`Blocks::utf16`].
     pub utf16: u32,
+    /// As [`Blocks::bytes`].
     pub bytes: u32,
+    /// As [`Blocks::lines`].
     pub lines: u32,
+    /// As [`Blocks::json_utf16`].
     pub json_utf16: u32,
+    /// As [`Blocks::ascii`].
     pub ascii: u32,
+    /// As [`Blocks::args_utf16`].
     pub args_utf16: u32,
 }
 
@@ -335,13 +348,23 @@ pub struct Event {
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// The tool definitions become these.
-    ToolsChanged { tools: Vec<PrefixBlock> },
+    ToolsChanged {
+        /// One block for each definition, in wire order.
+        tools: Vec<PrefixBlock>,
+    },
     /// The system prompt becomes this.
-    SystemChanged { system: Vec<PrefixBlock> },
+    SystemChanged {
+        /// Its blocks, in wire order.
+        system: Vec<PrefixBlock>,
+    },
     /// The recording goes on with another model.
-    ModelChanged { model: String },
+    ModelChanged {
+        /// Its id as recorded.
+        model: String,
+    },
     /// A request parameter that is part of the cache key of messages changed (effort, tool choice).
     ParametersChanged {
+        /// Hash of the parameters as they are from now on; in a trace, 16 hexadecimal digits.
         #[serde(with = "trace::hex")]
         #[schemars(with = "String")]
         hash: u64,
@@ -352,12 +375,31 @@ pub enum EventKind {
     ManualCompaction,
     /// The recording agent compacted. With `--recorded-compactions undo` this is information only;
     /// with `keep` a [`EventKind::BlocksDropped`] follows and the summary is in the next input.
-    RecordedCompaction { automatic: bool, pre_tokens: Option<u64>, post_tokens: Option<u64> },
+    RecordedCompaction {
+        /// The agent began it by itself; else the user asked.
+        automatic: bool,
+        /// Size of the prompt before, in tokens as the agent reports it; `None`: it does not.
+        pre_tokens: Option<u64>,
+        /// The same after.
+        post_tokens: Option<u64>,
+    },
     /// The recording agent cleared these results in place (block indexes). Applied only with
     /// `--recorded-compactions keep`.
-    RecordedClearing { blocks: Vec<u32>, applied: bool },
+    RecordedClearing {
+        /// The results, ascending.
+        blocks: Vec<u32>,
+        /// Whether it happens in this view of the session; else it is information only.
+        applied: bool,
+    },
     /// Blocks `from..to` leave the conversation: a clear, a rewind, a kept compaction.
-    BlocksDropped { from: u32, to: u32, reason: DropReason },
+    BlocksDropped {
+        /// The first block that leaves.
+        from: u32,
+        /// The first one behind it that does not.
+        to: u32,
+        /// Why they leave.
+        reason: DropReason,
+    },
 }
 
 /// Why blocks left.

@@ -8,15 +8,25 @@ use super::Tool;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
+    /// Shows a file or another resource by its name.
     Read,
+    /// Runs commands, or talks to one that runs.
     Shell,
+    /// Changes a part of a file.
     Edit,
+    /// Writes a whole file.
     Write,
+    /// Looks for files, text or tools.
     Search,
+    /// Fetches from or searches the web.
     Web,
+    /// Keeps the list of what is to be done.
     Todo,
+    /// Enters or leaves a mode in which the agent plans.
     Plan,
+    /// Starts, asks or ends another agent.
     Agent,
+    /// Anything that no table names.
     Other,
 }
 

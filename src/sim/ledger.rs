@@ -24,23 +24,59 @@ struct Entry {
 #[derive(Debug, Clone)]
 pub enum Change {
     /// A pass: `{elided, withholdThinking?}`.
-    Pass { elided: Vec<Stub>, withhold: Option<Range<u32>> },
+    Pass {
+        /// The stubs, by ascending block.
+        elided: Vec<Stub>,
+        /// Thinking in these blocks is no longer replayed; `None`: all of it is.
+        withhold: Option<Range<u32>>,
+    },
     /// Stubs taken back.
-    Restore { blocks: Vec<u32> },
+    Restore {
+        /// Blocks that are sent in full again, ascending.
+        blocks: Vec<u32>,
+    },
     /// A summary stands for everything before a block.
-    Compaction { fold: Fold, withhold_kept: bool },
+    Compaction {
+        /// The summary and what it stands for.
+        fold: Fold,
+        /// Thinking of what is kept is no longer replayed.
+        withhold_kept: bool,
+    },
     /// Stored content changed.
-    Replaced { stored: Vec<Stored>, withhold: Option<Range<u32>> },
+    Replaced {
+        /// The new sizes, by ascending block.
+        stored: Vec<Stored>,
+        /// Thinking in these blocks is no longer replayed; `None`: all of it is.
+        withhold: Option<Range<u32>>,
+    },
     /// Texts stand for results and their calls.
-    Texts { stored: Vec<Stored> },
+    Texts {
+        /// Sizes of the texts, by ascending block of the result.
+        stored: Vec<Stored>,
+    },
     /// Thinking is no longer replayed.
-    Stripped { blocks: Vec<u32> },
+    Stripped {
+        /// The thinking blocks, ascending.
+        blocks: Vec<u32>,
+    },
     /// All thinking up to here is no longer replayed.
     WithholdAll,
     /// The user cleared the history or went back.
-    Dropped { ranges: Vec<Range<u32>>, reason: DropReason, cause: Cause },
+    Dropped {
+        /// Blocks that left, ascending.
+        ranges: Vec<Range<u32>>,
+        /// What the user did.
+        reason: DropReason,
+        /// What a miss behind it is counted as.
+        cause: Cause,
+    },
     /// Tools or system prompt changed.
-    PrefixChanged { prefix: Prefix, cause: Cause },
+    PrefixChanged {
+        /// Both as they are from now on.
+        prefix: Prefix,
+        /// What a miss behind it is counted as.
+        cause: Cause,
+    },
 }
 
 /// All entries of a run.
@@ -96,16 +132,21 @@ impl Ledger {
 /// An entry of a client's session file, as far as replay cares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionEntry {
+    /// A message of the conversation.
     Message {
+        /// The client's own id.
         id: String,
     },
     /// A summary stands for everything up to and including `up_to`.
     Compaction {
+        /// The client's own id.
         id: String,
+        /// Id of the last entry that the summary stands for.
         up_to: String,
     },
     /// Kept and skipped.
     Other {
+        /// The client's own id.
         id: String,
     },
 }

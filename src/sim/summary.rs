@@ -9,9 +9,13 @@ use crate::usage::Usage;
 /// Cost by class, in pico-dollars (1 USD = 10^12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CostPusd {
+    /// Prompt tokens at the plain price.
     pub uncached: u128,
+    /// Prompt tokens read from the cache.
     pub cache_read: u128,
+    /// Prompt tokens written to the cache, of either life.
     pub cache_write: u128,
+    /// Generated tokens, thinking included.
     pub output: u128,
     /// Input and output of summarizer calls.
     pub summarizer: u128,

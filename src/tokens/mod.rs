@@ -30,9 +30,13 @@ pub enum Tokenizer {
 /// Milli-tokens per UTF-16 unit, by class of block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Coefficients {
+    /// Texts of the user and of answers.
     pub text_milli: u32,
+    /// Calls, by the length of their arguments as JSON.
     pub tool_use_milli: u32,
+    /// Visible thinking; what is hidden goes by its signature ([`SIGNATURE_MILLI`]).
     pub thinking_milli: u32,
+    /// Results, images left out.
     pub tool_result_milli: u32,
     /// Tokens per request besides its blocks.
     pub request_tokens: u32,

@@ -114,12 +114,33 @@ pub struct UsageDoubts {
 pub enum Content {
     /// Text of either role.
     Text(String),
-    /// Reasoning. `signature_chars` is 0 where it is unsigned.
-    Thinking { text: String, signature_chars: u32, redacted: bool },
-    /// A tool call; `input` is its arguments as JSON text.
-    ToolUse { id: String, name: String, input: String },
+    /// Reasoning.
+    Thinking {
+        /// What is visible of it; empty where the provider hides it.
+        text: String,
+        /// Characters of the signature; 0 where it is unsigned.
+        signature_chars: u32,
+        /// The provider gave ciphertext only.
+        redacted: bool,
+    },
+    /// A tool call.
+    ToolUse {
+        /// The provider's id, which the result names.
+        id: String,
+        /// The tool's name.
+        name: String,
+        /// Its arguments as JSON text.
+        input: String,
+    },
     /// The result of a call.
-    ToolResult { call_id: String, parts: Vec<ResultPart>, is_error: bool },
+    ToolResult {
+        /// Id of the call.
+        call_id: String,
+        /// Texts, images and references, in wire order.
+        parts: Vec<ResultPart>,
+        /// The tool failed.
+        is_error: bool,
+    },
     /// An image of its own (not inside a result).
     Image(Image),
 }
@@ -162,14 +183,29 @@ pub struct Event {
 pub enum EventKind {
     /// The agent compacted. Every input up to the next response whose `injected` is set was put
     /// there by the compaction; the first one is the summary.
-    Compaction { automatic: bool, pre_tokens: Option<u64>, post_tokens: Option<u64> },
+    Compaction {
+        /// The agent began it by itself; else the user asked.
+        automatic: bool,
+        /// Size of the prompt before, in tokens as the agent reports it; `None`: it does not.
+        pre_tokens: Option<u64>,
+        /// The same after.
+        post_tokens: Option<u64>,
+    },
     /// The agent cleared old tool results in place.
-    ResultsCleared { call_ids: Vec<String>, tokens_saved: Option<u64> },
+    ResultsCleared {
+        /// Ids of their calls.
+        call_ids: Vec<String>,
+        /// Tokens that it saved as the agent reports it; `None`: it does not.
+        tokens_saved: Option<u64>,
+    },
     /// The user cleared the history, or accepted a plan into a fresh context: what is before is gone.
     Cleared,
     /// The user went back: the entries after the first `keep_responses` responses of this
     /// transcript are gone.
-    Rewound { keep_responses: u32 },
+    Rewound {
+        /// Responses that stay, with what precedes them.
+        keep_responses: u32,
+    },
     /// The session was resumed in another process.
     Resumed,
     /// Says something of the next request, and changes nothing in the history.

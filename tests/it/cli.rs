@@ -258,15 +258,6 @@ fn tables_have_no_escape_codes_in_a_pipe() {
 }
 
 #[test]
-fn one_session_is_explained_request_by_request() {
-    let dir = one_session();
-    let text = stdout(&run(dir.path(), ["simulate", "s.jsonl", "-p", "arcturn", "--explain", "session"]));
-    assert!(text.contains("ttl_expired") && text.contains("pass of `"), "{text}");
-    let wrong = run(dir.path(), ["simulate", "s.jsonl", "--explain", "other"]);
-    assert_eq!(code(&wrong), 4);
-}
-
-#[test]
 fn a_recording_is_inspected() {
     let dir = one_session();
     let found = json(&run(dir.path(), ["inspect", "s.jsonl", "--format", "json"]), 0);

@@ -145,6 +145,63 @@ fn the_page_made_from_files_is_the_page_of_the_run() {
     assert_eq!(again, std::fs::read_to_string(&study.page).expect("written"));
 }
 
+/// A window of the user's own, in which a prompt of the long session nearly fills it.
+const OWN_MODEL: &str = "[[model]]\nid = \"own\"\nlike = \"claude-opus-5-5\"\nwindow_tokens = 190_000\n";
+
+#[test]
+fn a_model_from_a_file_is_on_the_page_and_in_pictures_what_it_was_in_the_run() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let text = recording("session-one", "claude-opus-5-5", 40, 12_000);
+    std::fs::write(dir.path().join("s.jsonl"), text).expect("writable");
+    std::fs::write(dir.path().join("own.toml"), OWN_MODEL).expect("writable");
+    for args in [
+        "simulate s.jsonl -p none -m own --models-file own.toml --out out",
+        "report out -o again.html",
+        "plot out --kind token-curve -o curve.svg",
+    ] {
+        let output = run(dir.path(), args.split(' '));
+        assert_eq!(code(&output), 0, "{args}: {}", stderr(&output));
+    }
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("written");
+    let page = read("out/report.html");
+    assert_eq!(data(&page)["runs"][0][6], 190_000);
+    assert_eq!(page, read("again.html"));
+    let results: Value = serde_json::from_str(&read("out/results.json")).expect("JSON");
+    assert_eq!(results["models"], serde_json::json!([{"model": "own", "window_tokens": 190_000}]));
+    assert!(read("curve.svg").contains("window 190k"));
+}
+
+/// What a page says that is to be typed.
+fn recipe(page: &Path) -> String {
+    let page = std::fs::read_to_string(page).expect("written");
+    let (_, rest) = page.split_once("<pre id=\"command\" tabindex=\"0\">").expect("a command");
+    rest.split_once("</pre>").expect("an end").0.replace("&#39;", "'")
+}
+
+#[test]
+fn what_a_page_tells_to_type_gives_its_numbers() {
+    let study = Study::run();
+    let dir = study.folder.path();
+    assert_eq!(
+        recipe(&study.page),
+        "ctxsim simulate . \\\n  -p none \\\n  -p arcturn \\\n  -p low=arcturn:minCharsPerPass=0"
+    );
+    let scenario = "policies = [\"none\"]\n[corpus]\ninputs = [\"../session-*.jsonl\"]\n";
+    std::fs::create_dir(dir.join("studies")).expect("new");
+    std::fs::write(dir.join("studies/two.toml"), scenario).expect("writable");
+    // Where it lies on this machine is not told.
+    let path = dir.join("studies/two.toml");
+    let output = run(dir, [Path::new("run"), &path, Path::new("--jobs"), Path::new("1")]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let page = dir.join("reports/two/report.html");
+    assert_eq!(recipe(&page), "ctxsim run studies/two.toml");
+    let words = recipe(&page);
+    let again = run(dir, words.split_whitespace().skip(1).chain(["--out", "again"]));
+    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    let results = |folder: &str| std::fs::read(dir.join(folder).join("results.json")).expect("written");
+    assert_eq!(results("reports/two"), results("again"));
+}
+
 #[test]
 fn a_page_is_named_as_one() {
     let study = Study::run();

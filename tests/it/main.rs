@@ -16,6 +16,7 @@ mod cli_found;
 mod compile;
 mod compile_properties;
 mod compile_recordings;
+mod explain;
 mod folded;
 mod formats;
 mod gate;

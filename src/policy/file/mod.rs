@@ -173,9 +173,12 @@ pub(super) enum EstimateUnit {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Round {
+    /// Any part counts as a whole token.
     #[default]
     Up,
+    /// No part counts.
     Down,
+    /// Half a token and more counts as a whole one.
     HalfUp,
 }
 
@@ -183,9 +186,12 @@ pub enum Round {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Per {
+    /// Each text by itself.
     Block,
+    /// Each message by itself.
     #[default]
     Message,
+    /// The sum over all messages.
     All,
 }
 

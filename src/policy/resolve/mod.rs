@@ -23,6 +23,7 @@ use crate::provider::{ModelSpec, Models, Ttl};
 pub struct PolicyConfig {
     /// Name in results.
     pub label: String,
+    /// The policy file it comes from, parsed.
     pub preset: Arc<Preset>,
     /// Parameters that were set; the others have their default, which may depend on the model.
     pub set: BTreeMap<String, ParamValue>,

@@ -11,19 +11,52 @@ use super::escape::escape;
 /// Policies that a command line still shows.
 const SHOWN: usize = 12;
 
+/// Inputs that a command line still shows.
+const INPUTS: usize = 12;
+
 /// The command, and the whole recipe.
 pub(super) fn html(results: &ResultSet) -> String {
     let recipe = &results.recipe;
     let whole = serde_json::to_string_pretty(recipe).unwrap_or_default();
+    let (command, hint) = match results.command_line.is_empty() {
+        true => (command(recipe), ""),
+        false => (
+            typed(&results.command_line, recipe),
+            "<p class=\"hint\">In the folder in which it was run: paths are relative to it.</p>\n",
+        ),
+    };
     format!(
-        "<pre id=\"command\" tabindex=\"0\">{}</pre>\n<details><summary>The whole recipe: version, seed, every parameter of every \
+        "{hint}<pre id=\"command\" tabindex=\"0\">{}</pre>\n<details><summary>The whole recipe: version, seed, every parameter of every \
          policy</summary><pre tabindex=\"0\">{}</pre></details>",
-        escape(&command(recipe)),
+        escape(&command),
         escape(&whole)
     )
 }
 
-/// What to type. The recipe does not name the recordings, so that shards of one study share it.
+/// What was typed, a flag on each line.
+fn typed(words: &[String], recipe: &Recipe) -> String {
+    let is_flag = |word: &String| word.len() > 1 && word.starts_with('-');
+    let inputs = words.iter().skip(1).take_while(|word| !is_flag(word)).count();
+    let mut out = "ctxsim".to_owned();
+    for (i, word) in words.iter().enumerate() {
+        match i {
+            _ if is_flag(word) => out.push_str(" \\\n  "),
+            i if i == INPUTS + 1 && i <= inputs => {
+                let _ = write!(out, " … {} more inputs, in results.json", inputs - INPUTS);
+                continue;
+            }
+            i if i > INPUTS && i <= inputs => continue,
+            _ => out.push(' '),
+        }
+        out.push_str(&quoted(word));
+    }
+    if let Some(shard) = &recipe.shard {
+        let _ = write!(out, " \\\n  --shard {}", quoted(shard));
+    }
+    out
+}
+
+/// What to type, where only the recipe is known. It does not name the recordings, so that shards of one study share it.
 fn command(recipe: &Recipe) -> String {
     if let Some(scenario) = &recipe.scenario {
         return format!("ctxsim run {scenario}.toml");
@@ -77,6 +110,10 @@ fn params(params: &Map<String, Value>) -> String {
 /// For a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:=,/@".contains(c);
+    // The shell replaces the tilde only where it is not quoted.
+    if let Some(below) = text.strip_prefix("~/").filter(|below| !below.is_empty()) {
+        return format!("~/{}", quoted(below));
+    }
     match !text.is_empty() && text.chars().all(plain) {
         true => text.to_owned(),
         false => format!("'{}'", text.replace('\'', "'\\''")),
@@ -100,5 +137,25 @@ mod tests {
         );
         recipe.scenario = Some("quickstart".into());
         assert_eq!(command(&recipe), "ctxsim run quickstart.toml");
+    }
+
+    #[test]
+    fn what_was_typed_can_be_typed_again() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let mut recipe = sample().recipe;
+        let mut line = words("sweep ~/a traces -p none --grid keep=1,3 --shared-cache");
+        line[1] = "~/a b".to_owned();
+        assert_eq!(
+            typed(&line, &recipe),
+            "ctxsim sweep ~/'a b' traces \\\n  -p none \\\n  --grid keep=1,3 \\\n  --shared-cache"
+        );
+        recipe.shard = Some("hash:1/2".into());
+        let many: Vec<String> =
+            ["simulate".to_owned()].into_iter().chain((0..15).map(|i| format!("f{i}"))).collect();
+        let shown = typed(&many, &recipe);
+        assert!(shown.contains(" f11 … 3 more inputs, in results.json \\\n  --shard hash:1/2"), "{shown}");
+        assert!(!shown.contains("f12"));
+        let dash = typed(&words("simulate - -p none"), &sample().recipe);
+        assert_eq!(dash, "ctxsim simulate - \\\n  -p none");
     }
 }

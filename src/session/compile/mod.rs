@@ -63,6 +63,7 @@ pub enum RecordedCompactions {
 /// Options of [`compile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompileOptions {
+    /// How blocks are sized.
     pub tokens: TokenMode,
     /// Key of the content hashes; 0 is the constant key, `--anonymise` draws one.
     pub hash_key: u64,
