@@ -261,6 +261,12 @@ impl CacheSpec {
         }
     }
 
+    /// The unfilled block at the end of a prompt can be read again.
+    #[inline]
+    pub fn keeps_partial_blocks(&self) -> bool {
+        matches!(&self.kind, CacheKind::Blocks(blocks) if blocks.keeps_partial_blocks)
+    }
+
     /// Its blocks, if they are not all kept.
     #[inline]
     pub(crate) fn limited_blocks(&self) -> Option<&BlockSpec> {
@@ -270,8 +276,12 @@ impl CacheSpec {
         }
     }
 
-    /// Tokens of a prefix of so many that can be read again.
+    /// Tokens of a prefix of so many that can be read again by a prompt that goes on behind it. Nobody goes on
+    /// behind an unfilled block: it is another one when it is full.
     pub(crate) fn held_tokens(&self, tokens: u64) -> u64 {
+        if let CacheKind::Blocks(blocks) = &self.kind {
+            return tokens - tokens % u64::from(blocks.block_tokens.max(1));
+        }
         match self.any_prefix() {
             Some(AnyPrefix { grid: Some(grid), units: false, .. }) => grid.floor(tokens),
             _ => tokens,

@@ -96,7 +96,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
             markers: &[],
             automatic: None,
             params: Params::default(),
-            tail_tokens: step.tail_tokens,
+            tail_tokens: if wire.has_tail() { 0 } else { step.tail_tokens },
             max_output_tokens: 0,
         }
     }

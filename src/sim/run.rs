@@ -334,6 +334,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         }
         loop {
             let automatic = self.place_markers();
+            self.context.wire.push_tail(&self.session.steps[step], self.model);
             let request = Request {
                 params: self.params,
                 markers: &self.markers,
@@ -356,6 +357,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     return Ok(());
                 }
                 Answer::Rejected(rejection) => {
+                    self.context.wire.drop_tail();
                     let kind = rejection.kind;
                     self.log.rejection(*rejection);
                     if let RejectionKind::Overflow { input_tokens, limit_tokens } = kind {
