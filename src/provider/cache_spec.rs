@@ -142,6 +142,9 @@ pub struct PrefixCache {
     pub covers_answers: bool,
     /// The last token of a prompt is computed anew even if all of it is cached.
     pub recomputes_last_token: bool,
+    /// Most tokens of a prompt that are ever read, however long the prefix in common is; `None`: all. No vendor
+    /// documents such a limit; users reported reads that stayed the same for hours while the prompt grew.
+    pub cacheable_max_tokens: Option<u64>,
     /// Whether it holds what it could hold; `None`: always.
     pub retention: Option<Retention>,
 }
@@ -223,6 +226,7 @@ pub(crate) struct AnyPrefix {
     pub(crate) units: bool,
     pub(crate) covers_answers: bool,
     pub(crate) recomputes_last_token: bool,
+    pub(crate) max_tokens: u64,
     pub(crate) retention: Option<Retention>,
 }
 
@@ -234,6 +238,7 @@ impl CacheSpec {
             units: false,
             covers_answers: true,
             recomputes_last_token: false,
+            max_tokens: u64::MAX,
             retention: None,
         };
         match self.kind {
@@ -242,6 +247,7 @@ impl CacheSpec {
                 grid: Some(cache.grid),
                 covers_answers: cache.covers_answers,
                 recomputes_last_token: cache.recomputes_last_token,
+                max_tokens: cache.cacheable_max_tokens.unwrap_or(u64::MAX),
                 retention: cache.retention,
                 ..plain
             }),
@@ -259,6 +265,11 @@ impl CacheSpec {
                 ..plain
             }),
         }
+    }
+
+    /// Whether a prefix of so many tokens is longer than what can ever be read.
+    pub(crate) fn exceeds_cacheable(&self, tokens: u64) -> bool {
+        self.any_prefix().is_some_and(|cache| tokens > cache.max_tokens)
     }
 
     /// The unfilled block at the end of a prompt can be read again.

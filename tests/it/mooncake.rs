@@ -87,8 +87,8 @@ fn sessions() -> Vec<Session> {
         )
         .expect("a string has room");
     }
-    let recordings =
-        ingest::read(lines.as_bytes(), Path::new("mooncake.jsonl"), &ReadOptions::default()).expect("a trace");
+    let recordings = ingest::read(lines.as_bytes(), Path::new("mooncake.jsonl"), &ReadOptions::default())
+        .expect("a trace");
     let session = |recording| match recording {
         Recording::Hashed { session, .. } => *session,
         other => panic!("not a hashed session: {other:?}"),
