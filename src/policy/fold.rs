@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::action::{Ends, Level, Until};
 use super::estimate::EstimateLaw;
-pub use super::file::Place;
+pub use super::file::{NativeForm, Place};
 use super::laws::TranscriptLaw;
 use super::replace;
 use super::strategy::{Threshold, Turn};
@@ -254,7 +254,12 @@ pub enum SummaryInput {
     /// The request as it stands, then one instruction.
     Fork { prompt_utf16: u64 },
     /// The conversation itself: the provider summarizes what it was sent.
-    PrefixFork,
+    Native { form: NativeForm, instructions_tokens: u64 },
+}
+
+impl Reinject {
+    /// All user messages stay, and none of them is measured.
+    pub const ALL_USER_MESSAGES: u64 = u64::MAX;
 }
 
 impl Tail {

@@ -59,6 +59,17 @@ pub enum SimEventKind {
         elided_calls: Vec<u32>,
         withheld_thinking_blocks: u64,
     },
+    /// The provider changed what it leaves out of its own copy of the prompt: the numbers of
+    /// `context_management.applied_edits` of this response and of all that follow until the next such event. All that
+    /// is cleared counts, not only what is new; all 0: nothing is any more.
+    AppliedEdits {
+        rule: String,
+        cleared_tool_uses: u64,
+        /// Tokens that left, less those of the placeholders.
+        cleared_input_tokens: u64,
+        /// Answers whose thinking was left out.
+        cleared_thinking_turns: u64,
+    },
     /// A fresh result was cut.
     Truncate { rule: String, call: u32, tool: String, chars: u64, kept_chars: u64 },
     /// An edit made a summary unnecessary: the strategy's own numbers before and after.

@@ -58,6 +58,7 @@ mod language;
 mod linear_work;
 mod mooncake;
 mod mooncake_trace;
+mod native_compaction;
 mod plots;
 mod policies;
 mod policy_support;
