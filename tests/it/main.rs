@@ -3,6 +3,7 @@
 mod audit_cli;
 mod audit_costs;
 mod audit_detectors;
+mod audit_lives;
 mod audit_reports;
 mod audit_support;
 mod audit_totals;

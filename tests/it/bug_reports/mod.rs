@@ -74,6 +74,7 @@
 //! | 48 | `vendors::more_pings_pay_up_to_a_point` |
 //! | 48 | `vendors::the_books_of_pings_close` |
 //! | 49 | `vendors::the_what_if_of_a_life_is_what_runs_cost` |
+//! | 49 | `audit_lives::each_life_has_its_cost_and_its_regret` |
 //! | 49 | `break_even::the_long_life_pays_from_a_share_of_gaps` |
 //! | 50 | `providers::busts_that_nothing_explains_are_predicted_as_hits` |
 //! | 51 | `provider_kinds::a_level_of_effort_that_was_used_before_is_still_cached` |
