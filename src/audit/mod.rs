@@ -14,6 +14,7 @@
 pub mod account;
 pub mod detect;
 pub mod judge;
+pub mod lives;
 mod of_session;
 pub mod report;
 pub mod signs;
@@ -22,6 +23,7 @@ mod why;
 pub use account::Account;
 pub use detect::{DETECTORS, Detector};
 pub use judge::{Known, Series, judge, series};
+pub use lives::Lives;
 pub use report::{Audit, Break, Finding, Miss, SessionAudit};
 pub use signs::Signs;
 pub use why::Judgement;

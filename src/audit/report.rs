@@ -2,6 +2,7 @@
 
 use super::detect::DETECTORS;
 use super::judge::Series;
+use super::lives::{self, Lives};
 use crate::cause::{CAUSE_COUNT, Cause};
 use crate::usage::Usage;
 
@@ -69,6 +70,8 @@ pub struct Sums {
     pub misses: [Miss; CAUSE_COUNT],
     /// What was paid for missed tokens is known.
     pub misses_priced: bool,
+    /// What either life of cache entries would have cost the sessions whose client chooses one.
+    pub lives: Option<Lives>,
 }
 
 impl Sums {
@@ -81,6 +84,9 @@ impl Sums {
         self.cost_pusd = sum(self.cost_pusd, other.cost_pusd);
         self.wasted_pusd = sum(self.wasted_pusd, other.wasted_pusd);
         self.misses_priced |= other.misses_priced;
+        if let Some(lives) = &other.lives {
+            self.lives.get_or_insert_default().add(lives);
+        }
         for (own, other) in self.misses.iter_mut().zip(&other.misses) {
             own.requests += other.requests;
             own.tokens += other.tokens;
@@ -189,6 +195,7 @@ pub(super) fn session(series: &Series<'_>) -> SessionAudit {
             breaks.push(found);
         }
     }
+    sums.lives = lives::of(series);
     sums.misses_priced = unpriced.is_none();
     sums.wasted_pusd = unpriced.is_none().then_some(wasted);
     sums.cost_pusd =

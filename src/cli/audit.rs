@@ -6,6 +6,7 @@ use clap::Args;
 use ctxsim::audit::{self, Account, Audit, DETECTORS};
 use ctxsim::ingest::{Detail, Recording};
 use ctxsim::provider::price::Date;
+use ctxsim::provider::service::Service;
 use ctxsim::report::files::OutputDir;
 use ctxsim::report::{Recipe, Skipped, audit as text, audit_wire};
 use ctxsim::sweep::corpus;
@@ -15,6 +16,7 @@ use super::exit::{self, Failure, Outcome};
 use super::kept::Kept;
 use super::load::{self, LoadOptions};
 use super::output::Terminal;
+use super::service::ServiceArgs;
 use super::{progress, resolve, study};
 
 /// Shown by `--help`.
@@ -40,6 +42,8 @@ pub struct AuditArgs {
     /// List what is looked for, and read nothing
     #[arg(long)]
     pub detectors: bool,
+    #[command(flatten, next_help_heading = "Prices")]
+    pub service: ServiceArgs,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -73,7 +77,8 @@ pub fn run(args: &AuditArgs, terminal: &Terminal) -> Outcome {
         terminal.print_grid(text::detectors(DETECTORS), args.output.format)?;
         return Ok(exit::DONE);
     }
-    let models = resolve::load_models(&args.models_file)?;
+    let service = args.service.service();
+    let models = resolve::load_models(&args.models_file)?.bought(&service)?;
     let price_date = args.price_date.as_deref().map(str::parse::<Date>).transpose()?;
     let options = LoadOptions::resolve(&args.input, &args.session, None)?;
     let out = &args.output;
@@ -81,7 +86,10 @@ pub fn run(args: &AuditArgs, terminal: &Terminal) -> Outcome {
     let control = progress::control(terminal);
     let found: load::Corpus<Account> = load::load_as(&options, &control, terminal)?;
     let audits = corpus::map_inputs(&found.sessions, args.session.jobs, &control, |account| {
-        audit::audit(account, &models, price_date)
+        // What a recording states was paid in the way it was bought then.
+        let restated = (service != Service::default())
+            .then(|| Account { recorded_cost_pusd: None, ..Account::clone(account) });
+        audit::audit(restated.as_ref().unwrap_or(account), &models, price_date)
     })?;
     let interrupted = found.interrupted || audits.iter().any(Option::is_none);
     let audit = Audit::new(audits.into_iter().flatten().collect());
@@ -112,6 +120,7 @@ fn recipe(args: &AuditArgs, price_date: Option<Date>) -> Recipe {
         command: "audit".to_owned(),
         tokens: "recorded".to_owned(),
         price_date: price_date.map(|date| date.to_string()),
+        service: args.service.service().words(),
         shard: args.session.shard.map(|shard| shard.to_string()),
         ..Recipe::default()
     }

@@ -211,6 +211,7 @@ fn cache_facts(kind: &CacheKind) -> Vec<(&'static str, String)> {
             ("can be read", "any prefix served before".to_owned()),
             ("in steps of", tokens(c.grid.step_tokens)),
             ("answers are cached", if c.covers_answers { "yes" } else { "no" }.to_owned()),
+            ("reads at most", c.cacheable_max_tokens.map(tokens).unwrap_or_default()),
             ("reuse", if c.retention.is_some() { "by chance" } else { "always" }.to_owned()),
         ],
         CacheKind::PrefixUnits(c) => vec![
@@ -336,6 +337,7 @@ fn cache_json(cache: &CacheSpec) -> serde_json::Value {
         CacheKind::Prefix(c) => json!({
             "grid_tokens": c.grid.step_tokens, "grid_offset_tokens": c.grid.offset_tokens,
             "covers_answers": c.covers_answers, "by_chance": c.retention.is_some(),
+            "cacheable_max_tokens": c.cacheable_max_tokens,
         }),
         CacheKind::PrefixUnits(c) => json!({"interval_tokens": c.interval_tokens}),
         CacheKind::Blocks(c) => {

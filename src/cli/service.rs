@@ -6,7 +6,6 @@ use ctxsim::provider::service::{Region, Service, Speed};
 
 /// Speed, batches, region.
 #[derive(Debug, Clone, Copy, Default, Args)]
-#[command(next_help_heading = "Strategies and models")]
 pub struct ServiceArgs {
     /// Pay for this speed, where the model has a price of it
     #[arg(long, value_name = "SPEED", default_value = "standard")]

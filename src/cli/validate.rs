@@ -16,6 +16,7 @@ use ctxsim::validate::{Fits, Options, Sums, hold_out, is_comparable, validate};
 use super::args::{Compactions, Format, InputArgs, OutputArgs, SessionArgs};
 use super::exit::{self, Failure, Outcome};
 use super::output::Terminal;
+use super::service::ServiceArgs;
 use super::{load, progress, resolve, study};
 
 /// End of the command's help.
@@ -46,6 +47,8 @@ pub struct ValidateArgs {
     /// Use the prices of this day (YYYY-MM-DD)
     #[arg(long, value_name = "DATE", help_heading = "Comparison")]
     pub price_date: Option<String>,
+    #[command(flatten, next_help_heading = "Prices")]
+    pub service: ServiceArgs,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -53,7 +56,8 @@ pub struct ValidateArgs {
 /// Runs the command.
 pub fn run(args: &ValidateArgs, terminal: &Terminal) -> Outcome {
     let options = options(args)?;
-    let models = resolve::load_models(&args.models_file)?;
+    let service = args.service.service();
+    let models = resolve::load_models(&args.models_file)?.bought(&service)?;
     let load = load::LoadOptions::resolve(&args.input, &args.session, Some(Compactions::Keep))?;
     let dir = match &args.output.out {
         Some(path) => Some(OutputDir::open(path, args.output.force)?),
@@ -127,6 +131,7 @@ fn recipe(args: &ValidateArgs, options: &Options) -> Recipe {
         tokens: args.session.tokens.clone(),
         recorded_compactions: "keep".to_owned(),
         price_date: options.price_date.map(|date| date.to_string()),
+        service: args.service.service().words(),
         shard: args.session.shard.map(|shard| shard.to_string()),
         ..Recipe::default()
     }

@@ -99,6 +99,7 @@ impl ConstantGrowth {
                 start_ms: Some(i64::from(request) * i64::from(self.gap_ms)),
                 duration_ms: 1_000,
                 tail_tokens: 0,
+                tail_hash: 0,
                 output_tokens: self.thinking_tokens
                     + self.text_tokens
                     + self.calls_per_request * self.call_tokens,

@@ -200,6 +200,7 @@ impl Generator<'_> {
             start_ms: Some(start_ms),
             duration_ms: u32::try_from(duration_ms).unwrap_or(u32::MAX),
             tail_tokens: 0,
+            tail_hash: 0,
             output_tokens,
             human_turn,
             recorded: None,

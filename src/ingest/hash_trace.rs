@@ -9,7 +9,8 @@
 //!
 //! Of answers only the number of tokens is known, and nothing of what was read from a cache. What is behind the
 //! last whole block of a prompt is sent anew with each: in Mooncake its hash is that of a part, which nobody has
-//! again when the block is full, and in kv-cache-tester it has none.
+//! again when the block is full, so only a prompt that ends in the same part can read it; in kv-cache-tester it
+//! has none.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -56,7 +57,7 @@ pub fn read_mooncake(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Recor
     let mut notices = Vec::new();
     json_lines::for_each_value(source, &mut notices, |number, line, notices| {
         let mut counts = Counts::default();
-        let mut request = HashedRequest {
+        let request = HashedRequest {
             start_ms: line.get("timestamp").and_then(Value::as_i64).filter(|ms| (0..1 << 53).contains(ms)),
             ids: ids(line),
             input_tokens: counts.field(line, "input_length"),
@@ -64,8 +65,6 @@ pub fn read_mooncake(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Recor
             is_human: true,
             duration_ms: 0,
         };
-        let whole = usize::try_from(request.input_tokens / MOONCAKE_BLOCK_TOKENS).unwrap_or(usize::MAX);
-        request.ids.truncate(whole);
         accept(request, counts.is_bad(), number, &mut requests, notices);
     })
     .map_err(|source| Error::Io { path: label.to_owned(), source })?;
@@ -83,7 +82,7 @@ pub fn read_mooncake(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Recor
 /// Puts each request to the conversation that it goes on with.
 fn conversations(requests: Vec<HashedRequest>, stem: &str) -> Vec<HashedSession> {
     // What all begin with tells nothing of where one belongs.
-    let mut lists = requests.iter().map(|r| r.ids.as_slice()).filter(|ids| !ids.is_empty());
+    let mut lists = requests.iter().map(whole_blocks).filter(|ids| !ids.is_empty());
     let first = lists.next().unwrap_or_default();
     let common = lists.map(|ids| ids.iter().zip(first).take_while(|(a, b)| a == b).count());
     let common = common.min().unwrap_or(0);
@@ -92,7 +91,8 @@ fn conversations(requests: Vec<HashedRequest>, stem: &str) -> Vec<HashedSession>
     let mut by_end: BTreeMap<u64, usize> = BTreeMap::new();
     let mut end_of: Vec<Option<u64>> = Vec::new();
     for request in requests {
-        let known = request.ids.iter().rev().find_map(|id| by_end.get(id).copied());
+        let ids = whole_blocks(&request);
+        let known = ids.iter().rev().find_map(|id| by_end.get(id).copied());
         let index = known.unwrap_or(sessions.len());
         if known.is_none() {
             sessions.push(HashedSession { id: format!("{stem}-{}", index + 1), ..HashedSession::default() });
@@ -101,13 +101,19 @@ fn conversations(requests: Vec<HashedRequest>, stem: &str) -> Vec<HashedSession>
         if let Some(old) = end_of[index] {
             by_end.remove(&old);
         }
-        end_of[index] = request.ids.get(common..).and_then(<[u64]>::last).copied();
+        end_of[index] = ids.get(common..).and_then(<[u64]>::last).copied();
         if let Some(last) = end_of[index] {
             by_end.insert(last, index);
         }
         sessions[index].requests.push(request);
     }
     sessions
+}
+
+/// Hashes that stand for whole blocks of a Mooncake prompt; the one behind them is that of a part.
+fn whole_blocks(request: &HashedRequest) -> &[u64] {
+    let whole = usize::try_from(request.input_tokens / MOONCAKE_BLOCK_TOKENS).unwrap_or(usize::MAX);
+    &request.ids[..whole.min(request.ids.len())]
 }
 
 /// Reads a conversation of kv-cache-tester, with its sub-agents.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::action::{Ends, Level, Until};
 use super::estimate::EstimateLaw;
-pub use super::file::Place;
+pub use super::file::{NativeForm, Place};
 use super::laws::TranscriptLaw;
 use super::replace;
 use super::strategy::{Threshold, Turn};
@@ -282,7 +282,17 @@ pub enum SummaryInput {
         prompt_utf16: u64,
     },
     /// The conversation itself: the provider summarizes what it was sent.
-    PrefixFork,
+    Native {
+        /// What the provider is asked for, and what it gives back.
+        form: NativeForm,
+        /// Prompt tokens of the instructions that take the place of the provider's own; 0: its own.
+        instructions_tokens: u64,
+    },
+}
+
+impl Reinject {
+    /// All user messages stay, and none of them is measured.
+    pub const ALL_USER_MESSAGES: u64 = u64::MAX;
 }
 
 impl Tail {

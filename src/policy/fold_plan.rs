@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::estimate::EstimateLaw;
-use super::fold::{Keep, SummarizeRule, SummaryInput, last_user_message};
+use super::fold::{Keep, Reinject, SummarizeRule, SummaryInput, last_user_message};
 use super::occasion::Occasion;
 use super::plan::{Plan, SummarizePlan};
 use super::reads::Reads;
@@ -85,7 +85,7 @@ pub(super) fn decide<'p>(
 /// UTF-16 units of the prompt, the system prompt left out.
 fn prompt_utf16(fold: &SummarizeRule, view: &View<'_>, reads: &Reads) -> u64 {
     match &fold.input {
-        SummaryInput::PrefixFork => 0,
+        SummaryInput::Native { .. } => 0,
         SummaryInput::Messages { prompt_utf16 } | SummaryInput::Fork { prompt_utf16 } => *prompt_utf16,
         SummaryInput::Transcript { law, prompt_utf16, .. } => {
             prompt_utf16 + summarize::transcript(law, view, reads).utf16
@@ -186,12 +186,17 @@ fn kept_in_front(
     while keep.last().is_some_and(|r| view.session.blocks.kind[(r.end - 1) as usize] == BlockKind::ToolUse) {
         keep.pop();
     }
-    if fold.reinject.user_messages_tokens > 0
+    let users_from = |at: u32| {
+        let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b < fold_to)];
+        starts.iter().rev().copied().take_while(move |b| *b >= at)
+    };
+    if fold.reinject.user_messages_tokens == Reinject::ALL_USER_MESSAGES {
+        keep.extend(users_from(at).map(|start| view.message_from(start, false)));
+    } else if fold.reinject.user_messages_tokens > 0
         && let Some(law) = law
     {
         let mut left = fold.reinject.user_messages_tokens;
-        let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b < fold_to)];
-        for start in starts.iter().rev().copied().take_while(|b| *b >= at) {
+        for start in users_from(at) {
             let message = view.message_from(start, false);
             let tokens = view.message_tokens(law, message.clone());
             if tokens > left {

@@ -125,6 +125,8 @@ impl Attribution {
             Cause::NotYetReadable
         } else if reading.lost {
             Cause::Evicted
+        } else if spec.exceeds_cacheable(expected.tokens) {
+            Cause::ProviderSide
         } else {
             Cause::Unknown
         }

@@ -142,6 +142,9 @@ pub struct PrefixCache {
     pub covers_answers: bool,
     /// The last token of a prompt is computed anew even if all of it is cached.
     pub recomputes_last_token: bool,
+    /// Most tokens of a prompt that are ever read, however long the prefix in common is; `None`: all. No vendor
+    /// documents such a limit; users reported reads that stayed the same for hours while the prompt grew.
+    pub cacheable_max_tokens: Option<u64>,
     /// Whether it holds what it could hold; `None`: always.
     pub retention: Option<Retention>,
 }
@@ -223,6 +226,7 @@ pub(crate) struct AnyPrefix {
     pub(crate) units: bool,
     pub(crate) covers_answers: bool,
     pub(crate) recomputes_last_token: bool,
+    pub(crate) max_tokens: u64,
     pub(crate) retention: Option<Retention>,
 }
 
@@ -240,6 +244,7 @@ impl CacheSpec {
             units: false,
             covers_answers: true,
             recomputes_last_token: false,
+            max_tokens: u64::MAX,
             retention: None,
         };
         match self.kind {
@@ -248,6 +253,7 @@ impl CacheSpec {
                 grid: Some(cache.grid),
                 covers_answers: cache.covers_answers,
                 recomputes_last_token: cache.recomputes_last_token,
+                max_tokens: cache.cacheable_max_tokens.unwrap_or(u64::MAX),
                 retention: cache.retention,
                 ..plain
             }),
@@ -267,6 +273,17 @@ impl CacheSpec {
         }
     }
 
+    /// Whether a prefix of so many tokens is longer than what can ever be read.
+    pub(crate) fn exceeds_cacheable(&self, tokens: u64) -> bool {
+        self.any_prefix().is_some_and(|cache| tokens > cache.max_tokens)
+    }
+
+    /// The unfilled block at the end of a prompt can be read again.
+    #[inline]
+    pub fn keeps_partial_blocks(&self) -> bool {
+        matches!(&self.kind, CacheKind::Blocks(blocks) if blocks.keeps_partial_blocks)
+    }
+
     /// Its blocks, if they are not all kept.
     #[inline]
     pub(crate) fn limited_blocks(&self) -> Option<&BlockSpec> {
@@ -276,11 +293,15 @@ impl CacheSpec {
         }
     }
 
-    /// Tokens of a prefix of so many that can be read again.
+    /// Tokens of a prefix of so many that can be read again by a prompt that goes on behind it. Nobody goes on
+    /// behind an unfilled block: it is another one when it is full.
     #[inline]
     pub(crate) fn held_tokens(&self, tokens: u64) -> u64 {
         if !self.holds_prefixes() {
             return tokens;
+        }
+        if let CacheKind::Blocks(blocks) = &self.kind {
+            return tokens - tokens % u64::from(blocks.block_tokens.max(1));
         }
         match self.any_prefix() {
             Some(AnyPrefix { grid: Some(grid), units: false, .. }) => grid.floor(tokens),

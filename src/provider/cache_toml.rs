@@ -64,6 +64,7 @@ pub(crate) struct CacheFields {
     grid_offset_tokens: Option<u64>,
     covers_answers: Option<bool>,
     recomputes_last_token: Option<bool>,
+    cacheable_max_tokens: Option<u64>,
     retention: Option<Vec<Loss>>,
     loss_keeps_static_prefix: Option<bool>,
     interval_tokens: Option<u64>,
@@ -175,6 +176,13 @@ impl CacheFields {
         if grid.step_tokens == 0 || grid.offset_tokens >= grid.step_tokens {
             return Err(origin.wrong("cache needs grid_tokens of at least 1 and grid_offset_tokens below it"));
         }
+        let limit = self.cacheable_max_tokens.filter(|&tokens| tokens > 0);
+        if limit.is_some_and(|tokens| grid.floor(tokens) == 0) {
+            return Err(origin.wrong(format!(
+                "cache.cacheable_max_tokens is below the first step of the grid, {} tokens: nothing could be read",
+                grid.step_tokens - grid.offset_tokens
+            )));
+        }
         let retention = match &self.retention {
             Some(steps) => retention(steps, self.loss_keeps_static_prefix.unwrap_or(true), origin)?,
             None => base.and_then(|b| b.retention).map(|r| Retention {
@@ -189,6 +197,11 @@ impl CacheFields {
                 .recomputes_last_token
                 .or(base.map(|b| b.recomputes_last_token))
                 .unwrap_or(false),
+            // 0 takes the limit away.
+            cacheable_max_tokens: self
+                .cacheable_max_tokens
+                .or(base.and_then(|b| b.cacheable_max_tokens))
+                .filter(|&tokens| tokens > 0),
             retention,
         }))
     }
@@ -227,7 +240,7 @@ impl CacheFields {
 
     fn refuse_foreign(&self, kind: KindName, origin: &Origin<'_>) -> Result<()> {
         use KindName::{Blocks, Breakpoints, MessageEnds, Prefix, PrefixUnits};
-        let fields: [(&str, bool, &[KindName]); 18] = [
+        let fields: [(&str, bool, &[KindName]); 19] = [
             ("lookback_positions", self.lookback_positions.is_some(), &[Breakpoints]),
             ("max_markers", self.max_markers.is_some(), &[Breakpoints]),
             ("refresh", self.refresh.is_some(), &[Breakpoints]),
@@ -239,6 +252,7 @@ impl CacheFields {
             ("grid_offset_tokens", self.grid_offset_tokens.is_some(), &[Prefix]),
             ("covers_answers", self.covers_answers.is_some(), &[Prefix]),
             ("recomputes_last_token", self.recomputes_last_token.is_some(), &[Prefix, Blocks]),
+            ("cacheable_max_tokens", self.cacheable_max_tokens.is_some(), &[Prefix]),
             ("retention", self.retention.is_some(), &[Prefix]),
             ("loss_keeps_static_prefix", self.loss_keeps_static_prefix.is_some(), &[Prefix]),
             ("interval_tokens", self.interval_tokens.is_some(), &[PrefixUnits]),
@@ -298,6 +312,24 @@ mod tests {
         let CacheKind::Prefix(prefix) = spec.kind else { panic!("{spec:?}") };
         assert_eq!(prefix.grid, Grid { step_tokens: 128, offset_tokens: 0 });
         assert!(!prefix.covers_answers && prefix.retention.is_none());
+    }
+
+    #[test]
+    fn the_most_that_is_read_is_checked_and_can_be_taken_away() {
+        let limited = |lines: &str| {
+            let toml = format!("cache.kind = \"prefix\"\ncache.grid_tokens = 128\n{lines}");
+            cache_of("claude-opus-5", &toml).map(|spec| match spec.kind {
+                CacheKind::Prefix(prefix) => prefix.cacheable_max_tokens,
+                other => panic!("{other:?}"),
+            })
+        };
+        assert_eq!(limited("").unwrap(), None);
+        assert_eq!(limited("cache.cacheable_max_tokens = 9000\n").unwrap(), Some(9_000));
+        assert_eq!(limited("cache.cacheable_max_tokens = 0\n").unwrap(), None);
+        let error = limited("cache.cacheable_max_tokens = 127\n").unwrap_err().to_string();
+        assert!(error.contains("cacheable_max_tokens") && error.contains("128 tokens"), "{error}");
+        let error = cache_of("claude-opus-5", "cache.cacheable_max_tokens = 9000\n").unwrap_err().to_string();
+        assert!(error.contains("cache.cacheable_max_tokens is no field of a `breakpoints` cache"), "{error}");
     }
 
     #[test]

@@ -171,7 +171,7 @@ fn of_prefix(
             }
         }
     };
-    let on_grid = cache.grid.map_or(0, |grid| grid.floor(held_tokens));
+    let on_grid = cache.grid.map_or(0, |grid| grid.floor(held_tokens.min(cache.max_tokens)));
     let unit = if cache.units { path.unit_below(shared) } else { None };
     let mut tokens = on_grid.max(unit.map_or(0, |i| path.nodes[i as usize].tokens));
     if cache.recomputes_last_token

@@ -264,6 +264,18 @@ impl Models {
         Models { models: models.collect(), vendors: self.vendors.clone() }
     }
 
+    /// Bought in some way; a model of which that price is not known has none.
+    ///
+    /// # Errors
+    ///
+    /// A way in which nothing is sold.
+    pub fn bought(&self, service: &Service) -> Result<Models> {
+        service.check().map_err(|reason| Error::Config { origin: "the price".to_owned(), reason })?;
+        let unpriced = |m: &ModelSpec| ModelSpec { prices: PriceTable::default(), ..m.clone() };
+        let models = self.models.iter().map(|m| m.priced(None, service).unwrap_or_else(|_| unpriced(m)));
+        Ok(Models { models: models.collect(), vendors: self.vendors.clone() })
+    }
+
     /// What is wrong with the prices of a model, in sentences.
     pub fn lint(&self) -> Vec<String> {
         let lint = |model: &ModelSpec| -> Vec<String> {

@@ -3,7 +3,8 @@
 //!
 //! Which results, inputs and thinking are cleared, and when a prompt is compacted, is what the client asks for with
 //! each request: rules of a policy with `view = "server"` (`clear_tool_uses_20250919`,
-//! `clear_thinking_20251015`) and `native_compact` (`compact_20260112`), evaluated on the raw prompt. The client goes
+//! `clear_thinking_20251015`) and `native_compact` (`compact_20260112`, with and without a pause, on demand, and
+//! OpenAI's `POST /responses/compact`), evaluated on the raw prompt. The client goes
 //! on sending the raw history; what the provider cleared of its own copy reaches the engine with
 //! [`super::SentBlock::placeholder`] set, so the cache sees the placeholder and the binding check the client's content,
 //! and nothing here can break thinking binding. A compaction pass is a request of the conversation itself, billed
@@ -15,8 +16,12 @@
 //! * Each request is judged on its raw prompt, without hysteresis (docs/decisions.md 10); the pages imply
 //!   it and do not say it.
 //! * Thinking that was cleared keeps its position among those that a marker looks back over.
-//! * `pause_after_compaction` and instructions of one's own are not modelled; OpenAI's `POST /responses/compact`, which
-//!   keeps all user messages, neither.
+//! * A compaction on demand cannot be combined with `context_management` in one request; a policy that has both sends
+//!   what is summarized as the provider's edits left it.
+//! * The built-in instructions of a compaction have no published size and count as none; those of one's own do
+//!   (`instructions_tokens`).
+//! * What a vendor refuses of a compaction (a block that is misplaced, altered or missing) is not modelled: clients here
+//!   send it as they got it.
 
 use crate::usage::Usage;
 

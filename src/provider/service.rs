@@ -85,6 +85,18 @@ impl Service {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
+    /// Whether anything is sold this way.
+    ///
+    /// # Errors
+    ///
+    /// It is not, in words.
+    pub fn check(&self) -> Result<(), String> {
+        if self.speed == Speed::Fast && self.batch {
+            return Err("fast mode is not sold in batches: leave --speed fast or --batch out".to_owned());
+        }
+        Ok(())
+    }
+
     /// The table of a model bought this way.
     ///
     /// # Errors
@@ -94,9 +106,7 @@ impl Service {
         if *self == Service::default() {
             return Ok(table.clone());
         }
-        if self.speed == Speed::Fast && self.batch {
-            return Err("fast mode is not sold in batches".to_owned());
-        }
+        self.check()?;
         let region = match self.region {
             Region::Global => Some(100),
             Region::Us => factors.us_percent,

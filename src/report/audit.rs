@@ -155,7 +155,7 @@ fn headline(audit: &Audit) -> String {
 /// Causes, the worst breaks, and of many sessions what was found how often; those that hold something.
 fn grids(audit: &Audit) -> impl Iterator<Item = Grid> {
     let detected = if audit.sessions.len() > 1 { detected(audit) } else { Grid::default() };
-    let grids = [causes(audit), breaks(audit, BREAKS_SHOWN), detected];
+    let grids = [causes(audit), breaks(audit, BREAKS_SHOWN), lives(audit), detected];
     grids.into_iter().filter(|grid| !grid.rows.is_empty())
 }
 
@@ -234,6 +234,38 @@ fn breaks(audit: &Audit, shown: usize) -> Grid {
     grid
 }
 
+/// What either life of cache entries would have cost.
+fn lives(audit: &Audit) -> Grid {
+    let mut grid =
+        titled(&[("all written for", false), ("input would cost", true), ("regret of its writes", true)]);
+    if let Some(lives) = &audit.total.lives {
+        for (i, name) in ["5m", "1h"].into_iter().enumerate() {
+            let money = [lives.cost_pusd[i], lives.regret_pusd[i]].map(|pusd| usd(Some(pusd), 2));
+            grid.rows.push([name.to_owned()].into_iter().chain(money).collect());
+        }
+    }
+    grid
+}
+
+/// When the long life pays.
+fn lives_note(audit: &Audit) -> Option<String> {
+    let lives = audit.total.lives.as_ref()?;
+    let late = Rate::of(u128::from(lives.late_requests), u128::from(lives.requests)).percent();
+    let mut note = match lives.break_even_millionths().filter(|share| *share < 1_000_000) {
+        Some(share) => format!(
+            "A life of an hour pays if more than {} of requests come after five minutes and within the hour",
+            Rate::of(u128::from(share), 1_000_000).percent()
+        ),
+        None => "A life of an hour does not pay, however many requests come after five minutes".to_owned(),
+    };
+    let _ = write!(note, "; {} of {} did ({late}).", number(lives.late_requests), number(lives.requests));
+    if lives.long_writes > 0 {
+        let needed = number(lives.long_writes_needed);
+        let _ = write!(note, " Of {} for an hour, {needed} needed it.", counted(lives.long_writes, "write"));
+    }
+    Some(note)
+}
+
 /// Findings in words, those about the most tokens first.
 fn findings(audit: &Audit) -> Vec<String> {
     let mut all: Vec<(&SessionAudit, &Finding)> =
@@ -259,7 +291,7 @@ fn findings(audit: &Audit) -> Vec<String> {
 
 /// What a reader must know to read the numbers right.
 fn notes(audit: &Audit) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = lives_note(audit).into_iter().collect();
     let unpriced: Vec<&SessionAudit> = audit.sessions.iter().filter(|s| s.unpriced_model.is_some()).collect();
     if !unpriced.is_empty() {
         let mut models: Vec<&str> = unpriced.iter().filter_map(|s| s.unpriced_model.as_deref()).collect();

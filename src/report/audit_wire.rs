@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::audit::report::Sums;
-use crate::audit::{Audit, Break, Finding, SessionAudit};
+use crate::audit::{Audit, Break, Finding, Lives, SessionAudit};
 use crate::cause::Cause;
 use crate::metrics::Rate;
 
@@ -54,6 +54,34 @@ struct SumsWire {
     wasted_tokens: u64,
     wasted_usd: Option<Dollars>,
     misses: BTreeMap<&'static str, MissWire>,
+    /// What either life would have cost; not of sessions whose client does not choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_what_if: Option<LivesWire>,
+}
+
+#[derive(Serialize)]
+struct LivesWire {
+    /// Requests that follow another, and those that come after the short life and before the end of the long one.
+    requests: u64,
+    late_requests: u64,
+    late_share: Option<Decimal<6>>,
+    /// Share of late requests from which the long life pays.
+    break_even_share: Option<Decimal<6>>,
+    #[serde(rename = "5m")]
+    short: LifeWire,
+    #[serde(rename = "1h")]
+    long: LifeWire,
+    /// Recorded writes for the long life, and those of them that the short one would have lost.
+    writes_1h: u64,
+    writes_1h_needed: u64,
+}
+
+#[derive(Serialize)]
+struct LifeWire {
+    /// Input side of the bill if everything is written for this life.
+    input_usd: Dollars,
+    /// What its writes cost above the other life, where that is the cheaper one for the write.
+    regret_usd: Dollars,
 }
 
 #[derive(Serialize)]
@@ -201,6 +229,25 @@ fn sums(sums: &Sums) -> SumsWire {
         wasted_tokens: sums.wasted_tokens,
         wasted_usd: sums.wasted_pusd.map(Decimal),
         misses: Cause::ALL.iter().map(miss).collect(),
+        ttl_what_if: sums.lives.as_ref().map(lives),
+    }
+}
+
+fn lives(lives: &Lives) -> LivesWire {
+    let late = Rate::of(u128::from(lives.late_requests), u128::from(lives.requests));
+    let life = |i: usize| LifeWire {
+        input_usd: Decimal(lives.cost_pusd[i]),
+        regret_usd: Decimal(lives.regret_pusd[i]),
+    };
+    LivesWire {
+        requests: lives.requests,
+        late_requests: lives.late_requests,
+        late_share: late.0.map(|micro| Decimal(u128::from(micro))),
+        break_even_share: lives.break_even_millionths().map(|micro| Decimal(u128::from(micro))),
+        short: life(0),
+        long: life(1),
+        writes_1h: lives.long_writes,
+        writes_1h_needed: lives.long_writes_needed,
     }
 }
 

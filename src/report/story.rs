@@ -309,6 +309,7 @@ fn first_sentences(reason: &str) -> String {
 fn event_words(event: &SimEventKind) -> Option<String> {
     let text = match event {
         SimEventKind::SameStubs { .. }
+        | SimEventKind::AppliedEdits { .. }
         | SimEventKind::CompactionStart { .. }
         | SimEventKind::CompactionProgress { .. } => return None,
         SimEventKind::Offload { tool, chars, stub_chars, .. } => {

@@ -3,6 +3,7 @@
 //! Hash blocks have a fixed size and no meaning; a position of a prompt is a content block. So hash blocks that
 //! always follow each other, in every request of a trace, become one block: a run ends where some request
 //! ends, or where two requests go on differently. Equal runs have equal hashes in all sessions of a trace.
+//! What is behind the last whole block of a prompt is the tail of its request, by the hash that the trace has for it.
 //!
 //! # Divergence from the real API
 //!
@@ -80,9 +81,10 @@ impl HashedTrace {
         for session in &self.sessions {
             let head = usize::try_from(self.head_blocks(session)).unwrap_or(0);
             for request in &session.requests {
-                ends.extend(request.ids.last());
-                ends.extend(head.checked_sub(1).and_then(|last| request.ids.get(last)));
-                for pair in request.ids.windows(2) {
+                let (ids, _) = self.split(request);
+                ends.extend(ids.last());
+                ends.extend(head.checked_sub(1).and_then(|last| ids.get(last)));
+                for pair in ids.windows(2) {
                     if *next.entry(pair[0]).or_insert(pair[1]) != pair[1] {
                         ends.insert(pair[0]);
                     }
@@ -92,12 +94,30 @@ impl HashedTrace {
         ends
     }
 
+    /// Whole blocks of a prompt, and the hash of what is behind them, if there is anything and it has one.
+    fn split<'r>(&self, request: &'r HashedRequest) -> (&'r [u64], Option<u64>) {
+        let whole = request.input_tokens / self.block_tokens.max(1);
+        let whole = usize::try_from(whole).unwrap_or(usize::MAX).min(request.ids.len());
+        let (ids, rest) = request.ids.split_at(whole);
+        let is_unfilled = whole as u64 * self.block_tokens < request.input_tokens;
+        (ids, rest.first().copied().filter(|_| is_unfilled))
+    }
+
+    /// The hash of hash blocks that follow each other.
+    fn hash(&self, ids: &[u64]) -> u64 {
+        let mut hash = Xxh3::with_seed(0);
+        hash.update(self.scope.as_bytes());
+        ids.iter().for_each(|id| hash.update(&id.to_le_bytes()));
+        hash.digest()
+    }
+
     /// Whole hash blocks at the head of all prompts of a session that hold its tools and system prompt.
     fn head_blocks(&self, session: &HashedSession) -> u64 {
         let (tools, system) = session.head_tokens;
         let Some(first) = session.requests.first() else { return 0 };
-        let common = |ids: &[u64]| ids.iter().zip(&first.ids).take_while(|(a, b)| a == b).count() as u64;
-        let shared = session.requests.iter().map(|r| common(&r.ids)).min().unwrap_or(0);
+        let first = self.split(first).0;
+        let common = |ids: &[u64]| ids.iter().zip(first).take_while(|(a, b)| a == b).count() as u64;
+        let shared = session.requests.iter().map(|r| common(self.split(r).0)).min().unwrap_or(0);
         ((tools + system) / self.block_tokens.max(1)).min(shared)
     }
 }
@@ -132,6 +152,7 @@ impl<'t> Builder<'t> {
         let mut clock = i64::MIN;
         for (k, request) in session.requests.iter().enumerate() {
             let (runs, tail) = self.runs(request, ends);
+            let (_, tail_id) = self.trace.split(request);
             let in_head = self.count_head(&runs, head);
             if k == 0 {
                 prefix = head_of(&runs[..in_head], session.head_tokens.0);
@@ -145,6 +166,7 @@ impl<'t> Builder<'t> {
                 start_ms: (clock > i64::MIN).then_some(clock),
                 duration_ms: request.duration_ms,
                 tail_tokens: clamp(tail),
+                tail_hash: tail_id.map_or(0, |id| self.trace.hash(&[id])),
                 output_tokens: clamp(request.output_tokens),
                 human_turn: request.is_human,
                 recorded: None,
@@ -173,24 +195,13 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// The runs of a prompt, and the tokens behind the last of its whole hash blocks where these have no hash.
+    /// The runs of a prompt, and the tokens behind the last of its whole hash blocks.
     fn runs(&self, request: &HashedRequest, ends: &BTreeSet<u64>) -> (Vec<Run>, u64) {
         let size = self.trace.block_tokens;
-        let mut left = request.input_tokens;
-        let mut runs = Vec::new();
-        for ids in request.ids.split_inclusive(|id| ends.contains(id)) {
-            let tokens = left.min(size.saturating_mul(ids.len() as u64));
-            // More hashes than the prompt has tokens.
-            if tokens == 0 {
-                break;
-            }
-            left -= tokens;
-            let mut hash = Xxh3::with_seed(0);
-            hash.update(self.trace.scope.as_bytes());
-            ids.iter().for_each(|id| hash.update(&id.to_le_bytes()));
-            runs.push(Run { hash: hash.digest(), tokens });
-        }
-        (runs, left)
+        let (ids, _) = self.trace.split(request);
+        let run = |ids: &[u64]| Run { hash: self.trace.hash(ids), tokens: size * ids.len() as u64 };
+        let runs: Vec<Run> = ids.split_inclusive(|id| ends.contains(id)).map(run).collect();
+        (runs, request.input_tokens - size * ids.len() as u64)
     }
 
     /// Number of runs that make up the head.
@@ -222,9 +233,9 @@ impl<'t> Builder<'t> {
             self.events.push(Event { before_step, kind });
         }
         let start = clamp(self.blocks.len() as u64);
-        // A request adds something, if nothing that was recorded.
+        // A conversation is not empty, if nothing of it was recorded.
         let nothing = [Run { hash: 0, tokens: 0 }];
-        let new = if runs.len() > shared { &runs[shared..] } else { &nothing };
+        let new = if runs.is_empty() && self.live.is_empty() { &nothing } else { &runs[shared..] };
         for run in new {
             let block = self.push(k, *run);
             self.live.push((*run, block));
@@ -320,10 +331,29 @@ mod tests {
 
     #[test]
     fn what_sessions_share_has_one_hash() {
-        let found = compiled(vec![vec![request(0, &[0, 1, 2], 30)], vec![request(1, &[0, 3], 15)]], (0, 0));
+        let found = compiled(vec![vec![request(0, &[0, 1, 2], 30)], vec![request(1, &[0, 3], 20)]], (0, 0));
         assert_eq!(found[0].blocks.tokens, [10, 20]);
-        assert_eq!(found[1].blocks.tokens, [10, 5]);
+        assert_eq!(found[1].blocks.tokens, [10, 10]);
         assert_eq!(found[0].blocks.hash[0], found[1].blocks.hash[0]);
         assert_ne!(found[0].blocks.hash[1], found[1].blocks.hash[1]);
+    }
+
+    #[test]
+    fn an_unfilled_block_is_the_tail_and_has_a_hash_of_its_own() {
+        let one = vec![request(0, &[1, 2], 15), request(1, &[1, 3], 20), request(2, &[1, 3, 4], 23)];
+        let other = vec![request(3, &[1, 2], 15), request(4, &[1, 3, 4], 23), request(5, &[1, 3], 23)];
+        let found = compiled(vec![one, other], (0, 0));
+        let tails = |session: &Session| -> Vec<(u32, u64)> {
+            session.steps.iter().map(|step| (step.tail_tokens, step.tail_hash)).collect()
+        };
+        let (one, other) = (tails(&found[0]), tails(&found[1]));
+        assert_eq!(one.iter().map(|(tokens, _)| *tokens).collect::<Vec<_>>(), [5, 0, 3]);
+        // Equal parts have equal hashes; what has none is nobody else's.
+        assert_eq!((one[0], one[2]), (other[0], other[1]));
+        assert_ne!(one[0].1, one[2].1);
+        assert_eq!((one[1].1, other[2]), (0, (3, 0)));
+        // The third request adds no whole block, and no empty one stands in for it.
+        assert_eq!(found[0].blocks.tokens, [10, 10]);
+        assert_eq!(found[0].events, []);
     }
 }

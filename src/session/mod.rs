@@ -283,6 +283,9 @@ pub struct Step {
     /// Prompt tokens behind the last content block (the provider's own generation header); sent
     /// anew with each request and never cached.
     pub tail_tokens: u32,
+    /// Hash of the tail where it is the unfilled block at the end of a prompt, equal where the block is; 0:
+    /// nobody else sends it. A cache that keeps unfilled blocks can read it again.
+    pub tail_hash: u64,
     /// Tokens generated.
     pub output_tokens: u32,
     /// A human turn starts with this step's input.

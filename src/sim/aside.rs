@@ -3,15 +3,14 @@
 //! # Divergence from the real API
 //!
 //! A summary's length is a law (docs/decisions.md 15), and the rendered transcript is sized from the
-//! tokens of the blocks it quotes. The provider-side shape summarizes everything it was sent; whether the
-//! real one keeps the last messages beside its summary is not documented.
+//! tokens of the blocks it quotes. A provider's own instructions have no size, since none is published.
 
 use std::borrow::Cow;
 
 use super::context::Context;
 use super::wire::Content;
 use crate::policy::Strategy;
-use crate::policy::fold::{SplitTurn, Summarizer};
+use crate::policy::fold::{NativeForm, SplitTurn, Summarizer};
 use crate::policy::laws::TranscriptLaw;
 use crate::policy::plan::SummarizePlan;
 use crate::policy::reads::{Reads, summarizer_reads};
@@ -174,7 +173,7 @@ impl<'a> Aside<'a> {
         summarizer: &Summarizer,
     ) -> Result<SummaryCall, Rejection> {
         let spec = self.plan.spec;
-        let own = matches!(spec.input, SummaryInput::PrefixFork);
+        let own = matches!(spec.input, SummaryInput::Native { .. });
         let model = if own { self.model } else { summarizer.model.as_deref().unwrap_or(self.model) };
         let send =
             |provider: &mut Provider<'_>, blocks: &[SentBlock], markers: &[Marker], tail_tokens: u32| {
@@ -194,7 +193,9 @@ impl<'a> Aside<'a> {
                 provider.send_aside(model, &aside)
             };
         let answer = match &spec.input {
-            SummaryInput::PrefixFork => provider.send(request),
+            SummaryInput::Native { form, instructions_tokens } => {
+                self.native(provider, context, request, *form, *instructions_tokens)
+            }
             SummaryInput::Transcript { law, system_utf16, prompt_utf16 } => {
                 let prompt_utf16 = match self.part {
                     Part::Turn(_, split) => split.prompt_utf16,
@@ -224,6 +225,42 @@ impl<'a> Aside<'a> {
         let cost_pusd = super::run::price_of(model, day, day.map(|_| request.at_ms)).cost(&usage).total();
         let summary = self.summary(usage.output_tokens, model.tokenizer);
         Ok(SummaryCall { usage, cost_pusd, summary, sent_conversation: own })
+    }
+
+    /// The conversation itself is sent, or as much of it as is folded, and the provider summarizes it.
+    fn native(
+        &self,
+        provider: &mut Provider<'_>,
+        context: &Context<'_>,
+        request: &Request<'_>,
+        form: NativeForm,
+        instructions_tokens: u64,
+    ) -> Answer {
+        let sent = request.blocks;
+        let kept = match form {
+            NativeForm::OnDemand => {
+                context.wire().session_blocks().filter(|(_, block)| *block >= self.plan.fold_to).count()
+            }
+            NativeForm::Inline | NativeForm::Paused | NativeForm::Endpoint => 0,
+        };
+        let blocks = &sent[..sent.len().saturating_sub(kept)];
+        let mut markers = request.markers.to_vec();
+        if kept > 0
+            && let Some(last) = markers.pop()
+            && let Some(end) = blocks.iter().rposition(|block| block.kind != SentKind::Thinking)
+        {
+            let after = u32::try_from(end).unwrap_or(u32::MAX);
+            markers.retain(|marker| marker.after < after);
+            markers.push(Marker { after, ..last });
+        }
+        let instructions = u32::try_from(instructions_tokens).unwrap_or(u32::MAX);
+        provider.send(&Request {
+            blocks,
+            markers: &markers,
+            changed_from: request.changed_from.min(blocks.len()),
+            tail_tokens: request.tail_tokens.saturating_add(instructions),
+            ..*request
+        })
     }
 
     /// The conversation as it is sent, with the instruction behind it; the last marker moves there.

@@ -9,7 +9,7 @@ use super::run::Cell;
 use crate::cause::Cause;
 use crate::policy::Policy;
 use crate::policy::occasion::Occasion;
-use crate::policy::plan::Plan;
+use crate::policy::plan::{Plan, StubPlan};
 use crate::policy::strategy::Hook;
 use crate::session::DropReason;
 
@@ -112,18 +112,10 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                 return Ok(Done::Nothing);
             }
             Plan::Restore { blocks } => {
-                self.context.apply_restore(&blocks)?;
-                self.note(Change::Restore { blocks });
+                self.restore(id, blocks)?;
                 return Ok(Done::Freed(0));
             }
-            Plan::Stub(plan) => {
-                let withheld = self.context.apply_stubs(&plan)?;
-                self.log.pass(id, self.session, &plan, withheld);
-                if self.ledger.is_some() {
-                    let elided = self.context.stubs_of(&plan).collect();
-                    self.note(Change::Pass { elided, withhold: plan.withhold });
-                }
-            }
+            Plan::Stub(plan) => self.put_stubs(id, plan)?,
             Plan::Replace(plan) => {
                 let withheld = self.context.apply_replace(&plan)?;
                 freed = plan.saved_estimate;
@@ -157,6 +149,30 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             self.reclaimed = Some((id.to_owned(), stopped.tokens_before, stopped.tokens_after, freed));
         }
         Ok(Done::Freed(freed))
+    }
+
+    fn put_stubs(&mut self, id: &str, plan: StubPlan) -> Result<(), BrokenPlan> {
+        let withheld = self.context.apply_stubs(&plan)?;
+        self.log.pass(id, self.session, &plan, withheld);
+        if plan.server {
+            self.log.applied_edits(id, &self.context, plan.stubs.first().map(|(block, _)| *block));
+        }
+        if self.ledger.is_some() {
+            let elided = self.context.stubs_of(&plan).collect();
+            self.note(Change::Pass { elided, withhold: plan.withhold });
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, id: &str, blocks: Vec<u32>) -> Result<(), BrokenPlan> {
+        let stubs = &self.context.view().stubs;
+        let is_server = stubs.iter().any(|s| s.server && blocks.binary_search(&s.block).is_ok());
+        self.context.apply_restore(&blocks)?;
+        if is_server {
+            self.log.applied_edits(id, &self.context, blocks.first().copied());
+        }
+        self.note(Change::Restore { blocks });
+        Ok(())
     }
 
     /// What the rule decided could not be carried out.

@@ -58,6 +58,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             return Compacted::Done;
         }
         self.log.compaction_start(id, &plan);
+        let thinking = self.thinking_kept_by(&plan);
         let Some(call) = self.summarize(id, &plan) else { return Compacted::Failed };
         if plan.spec.latency_steps > 0 && !occasion.asks_no_trigger() {
             let due =
@@ -66,7 +67,11 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             self.underway.push(Underway { rule, id: id.to_owned(), plan, call, due, seen });
             return Compacted::Later;
         }
-        if self.accept(id, &plan, call, occasion) { Compacted::Done } else { Compacted::Failed }
+        if !self.accept(id, &plan, call, occasion) {
+            return Compacted::Failed;
+        }
+        self.keep_tail(thinking);
+        Compacted::Done
     }
 
     /// Summaries that have been written by now are put in the place of what they stand for.

@@ -77,6 +77,19 @@ pub enum SimEventKind {
         /// Thinking blocks that are no longer replayed since this pass.
         withheld_thinking_blocks: u64,
     },
+    /// The provider changed what it leaves out of its own copy of the prompt: the numbers of
+    /// `context_management.applied_edits` of this response and of all that follow until the next such event. All that
+    /// is cleared counts, not only what is new; all 0: nothing is any more.
+    AppliedEdits {
+        /// Id of the rule in its policy file.
+        rule: String,
+        /// Calls whose result, or arguments, the provider left out.
+        cleared_tool_uses: u64,
+        /// Tokens that left, less those of the placeholders.
+        cleared_input_tokens: u64,
+        /// Answers whose thinking was left out.
+        cleared_thinking_turns: u64,
+    },
     /// A fresh result was cut.
     Truncate {
         /// Id of the rule in its policy file.

@@ -8,6 +8,7 @@ mod curve;
 mod edits;
 pub mod events;
 mod keep_alive;
+mod kept_tail;
 pub mod leave;
 pub mod ledger;
 mod recorded;

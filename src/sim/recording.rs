@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Recorder;
 use super::aside::SummaryCall;
-use super::context::Context;
+use super::context::{Context, Stub};
 use super::events::{RequestRow, SimEvent, SimEventKind};
 use super::refetch::Refetches;
 use super::run::{day_of, price_of};
@@ -15,7 +15,7 @@ use crate::policy::plan::{ReplacePlan, StubPlan, SummarizePlan};
 use crate::policy::view::{Stored, View};
 use crate::provider::price::{Date, Price};
 use crate::provider::{Done, ModelSpec, Params, Rejection, RejectionKind, Request};
-use crate::session::{NONE, Session, Step};
+use crate::session::{BlockKind, NONE, Session, Step};
 use crate::usage::Usage;
 
 /// Adds up one run.
@@ -96,7 +96,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
             markers: &[],
             automatic: None,
             params: Params::default(),
-            tail_tokens: step.tail_tokens,
+            tail_tokens: if wire.has_tail() { 0 } else { step.tail_tokens },
             max_output_tokens: 0,
         }
     }
@@ -248,6 +248,28 @@ impl<'a, R: Recorder> Recording<'a, R> {
                 .filter(|call| *call != NONE)
                 .collect(),
             withheld_thinking_blocks: withheld,
+        });
+    }
+
+    /// What the provider leaves out of its own copy now, of the kind of `block`.
+    pub(super) fn applied_edits(&mut self, rule: &str, context: &Context<'_>, block: Option<u32>) {
+        let blocks = &self.session.blocks;
+        let is_thinking = |block: u32| blocks.kind[block as usize] == BlockKind::Thinking;
+        let of_thinking = block.is_some_and(is_thinking);
+        let stubs = &context.view().stubs;
+        self.event(|| {
+            let cleared = stubs.iter().filter(|s| s.server && is_thinking(s.block) == of_thinking);
+            let results = cleared.clone().filter(|s| blocks.kind[s.block as usize] == BlockKind::ToolResult);
+            let left = |s: &Stub| context.client_tokens(s.block).saturating_sub(u64::from(s.tokens));
+            let mut answers: Vec<u32> =
+                cleared.clone().filter(|_| of_thinking).map(|s| blocks.message[s.block as usize]).collect();
+            answers.dedup();
+            SimEventKind::AppliedEdits {
+                rule: rule.to_owned(),
+                cleared_tool_uses: results.count() as u64,
+                cleared_input_tokens: cleared.map(left).sum(),
+                cleared_thinking_turns: answers.len() as u64,
+            }
         });
     }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::compact::Underway;
 use super::context::{Context, Memory};
+use super::kept_tail::KeptTail;
 use super::ledger::{Change, Ledger};
 use super::recording::{Recording, usage_digits};
 use super::refetch::Refetches;
@@ -127,6 +128,7 @@ pub(super) fn cell<'a, 'p, P: Policy<'p>, R: Recorder>(
         turn: 0,
         archived: 0,
         underway: Vec::new(),
+        kept_tail: None,
         reclaimed: None,
         refetches: Refetches::default(),
         reads_estimate: strategy.estimate.is_some() && (strategy.uses_estimate() || recorder_wants),
@@ -162,6 +164,8 @@ pub(super) struct Cell<'a, 'p, P, R> {
     pub(super) archived: u64,
     /// Summaries that are being written.
     pub(super) underway: Vec<Underway<'p>>,
+    /// Thinking that stands behind a summary of the provider's own since the last request.
+    pub(super) kept_tail: Option<KeptTail>,
     /// An edit that nothing followed yet: rule, measure before and after, tokens that left.
     pub(super) reclaimed: Option<(String, u64, u64, u64)>,
     /// What the recording fetches again.
@@ -327,6 +331,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
     /// Sends the request of `step`, and again after what is done about a refusal.
     fn send(&mut self, step: usize) -> Result<(), Stop> {
         let (mut retried, mut binding_asked) = (false, false);
+        self.rebind_kept_tail();
         if self.session.steps[step].human_turn
             && let Some(recovery) = &self.strategy.recovery
         {
@@ -334,6 +339,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         }
         loop {
             let automatic = self.place_markers();
+            self.context.wire.push_tail(&self.session.steps[step], self.model);
             let request = Request {
                 params: self.params,
                 markers: &self.markers,
@@ -356,6 +362,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
                     return Ok(());
                 }
                 Answer::Rejected(rejection) => {
+                    self.context.wire.drop_tail();
                     let kind = rejection.kind;
                     self.log.rejection(*rejection);
                     if let RejectionKind::Overflow { input_tokens, limit_tokens } = kind {

@@ -5,8 +5,9 @@ use std::ops::Range;
 use crate::cause::Cause;
 use crate::policy::strategy::{MarkerPlace, MarkerSpec};
 use crate::policy::view::{State, SummaryMessage};
-use crate::provider::{Marker, NO_LINK, SentBlock, SentKind};
-use crate::session::{BlockKind, Flags, Prefix, PrefixBlock, Session};
+use crate::provider::model::CacheSpec;
+use crate::provider::{Marker, ModelSpec, NO_LINK, SentBlock, SentKind};
+use crate::session::{BlockKind, Flags, Prefix, PrefixBlock, Session, Step};
 
 /// Stands for a block that is not the session's: prefix, summary.
 const NO_BLOCK: u32 = u32::MAX;
@@ -62,7 +63,30 @@ impl Wire {
         if self.changed_from < self.sent_len { self.change } else { None }
     }
 
+    /// Appends the unfilled block at the end of the next request alone, if it is known and the model's cache keeps
+    /// such; it stands for no block of the session.
+    pub(super) fn push_tail(&mut self, step: &Step, model: &ModelSpec) {
+        let Step { tail_hash: hash, tail_tokens: tokens, .. } = *step;
+        if hash == 0 || !model.cache.as_ref().is_some_and(CacheSpec::keeps_partial_blocks) {
+            return;
+        }
+        let (kind, message) = (SentKind::Text, Messages::after(self.blocks.last()).next(SentKind::Text));
+        let (deferred, placeholder) = (false, false);
+        self.blocks.push(SentBlock { hash, tokens, link: NO_LINK, message, kind, deferred, placeholder });
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_tail(&self) -> bool {
+        self.blocks.len() > self.refs.len()
+    }
+
+    /// Takes it off again.
+    pub(super) fn drop_tail(&mut self) {
+        self.blocks.truncate(self.refs.len());
+    }
+
     pub(super) fn mark_sent(&mut self) {
+        self.drop_tail();
         self.changed_from = self.blocks.len();
         self.sent_len = self.blocks.len();
         self.change = None;

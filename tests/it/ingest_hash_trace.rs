@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ctxsim::ingest::{self, ReadOptions, Recording};
-use ctxsim::session::{EventKind, Session};
+use ctxsim::session::{EventKind, Session, trace};
 use ctxsim::transcript::Notice;
 
 use crate::ingest_sketch::fixture;
@@ -70,6 +70,22 @@ fn a_conversation_has_its_tools_system_prompt_and_sub_agents() {
         sessions[0].steps.iter().map(|s| (s.start_ms, s.duration_ms, s.human_turn)).collect();
     assert_eq!(starts, [(Some(0), 4_190, true), (Some(10_500), 0, false), (Some(20_000), 0, true)]);
     assert_eq!(sessions[0].steps.iter().map(|s| s.tail_tokens).collect::<Vec<_>>(), [44, 0, 58]);
+}
+
+#[test]
+fn the_hash_of_an_unfilled_block_is_kept_in_a_trace_and_hidden_by_a_key() {
+    let (mut sessions, _) = read(&fixture("hash-trace/mooncake.jsonl"));
+    let tails = |session: &Session| session.steps.iter().map(|step| step.tail_hash).collect::<Vec<_>>();
+    let session = sessions.remove(0);
+    let [first, last] = tails(&session)[..] else { panic!("two requests") };
+    assert!(first != 0 && last != 0 && first != last);
+    let mut bytes = Vec::new();
+    trace::write(&session, &mut bytes).unwrap();
+    assert_eq!(trace::read(&bytes[..], Path::new("t")).unwrap(), session);
+    let [hidden, _] = tails(&session.anonymised(7))[..] else { panic!("two requests") };
+    assert!(hidden != 0 && hidden != first);
+    let (tester, _) = read(&fixture("hash-trace/kv-cache-tester.json"));
+    assert_eq!(tails(&tester[0].anonymised(7)), [0, 0, 0], "that format has no hash for them");
 }
 
 #[test]

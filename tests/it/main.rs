@@ -3,6 +3,7 @@
 mod audit_cli;
 mod audit_costs;
 mod audit_detectors;
+mod audit_lives;
 mod audit_reports;
 mod audit_support;
 mod audit_totals;
@@ -59,6 +60,7 @@ mod language;
 mod linear_work;
 mod mooncake;
 mod mooncake_trace;
+mod native_compaction;
 mod plots;
 mod policies;
 mod policy_support;

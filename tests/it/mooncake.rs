@@ -1,6 +1,16 @@
-//! The conversation trace of Mooncake against the hit rates that are known of it (docs/published.md).
+//! The conversation trace of Mooncake against the hit rates that are known of it (docs/published.md): by the cache
+//! alone, and by everything that stands between the command line and it.
 
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ctxsim::ingest::{self, ReadOptions, Recording};
+use ctxsim::policy::PolicySpec;
+use ctxsim::provider::Models;
 use ctxsim::provider::block_cache::{BlockCache, BlockSpec, Eviction};
+use ctxsim::session::Session;
+use ctxsim::sim::shared::run_shared;
+use ctxsim::sim::{NoRecorder, RunOptions, Summary};
 
 use crate::mooncake_trace::{BLOCK_TOKENS, Prompt, prompts};
 
@@ -64,4 +74,43 @@ fn capacity_costs_hits_as_published() {
     {
         assert_near(replay(&prompts, Some(capacity)).blocks, blocks);
     }
+}
+
+/// The trace as it was published, read as any recording.
+fn sessions() -> Vec<Session> {
+    let mut lines = String::new();
+    for prompt in prompts() {
+        let Prompt { at_ms, tokens, blocks } = prompt;
+        writeln!(
+            lines,
+            "{{\"timestamp\":{at_ms},\"input_length\":{tokens},\"output_length\":1,\"hash_ids\":{blocks:?}}}"
+        )
+        .expect("a string has room");
+    }
+    let recordings = ingest::read(lines.as_bytes(), Path::new("mooncake.jsonl"), &ReadOptions::default())
+        .expect("a trace");
+    let session = |recording| match recording {
+        Recording::Hashed { session, .. } => *session,
+        other => panic!("not a hashed session: {other:?}"),
+    };
+    recordings.into_iter().map(session).collect()
+}
+
+#[test]
+fn a_simulation_of_the_trace_hits_what_is_published_too() {
+    let sessions = sessions();
+    let models = Models::builtin().expect("built in");
+    let model = models.get("mooncake").expect("built in");
+    let none = "none".parse::<PolicySpec>().expect("a preset").load(&[], &[]).expect("a preset");
+    let strategy = none.strategy(model, &models).expect("a preset");
+    let options = RunOptions { shared_cache: true, ..RunOptions::default() };
+    let all: Vec<&Session> = sessions.iter().collect();
+    let mut recorders = vec![NoRecorder; all.len()];
+    let summaries =
+        run_shared(&all, &strategy, model, &options, &mut recorders, || true).expect("not stopped");
+    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
+    let (requests, prompt) = (sum(|s| s.requests), sum(|s| s.usage.prompt_tokens()));
+    assert_eq!((requests, prompt), (12_031, prompts().iter().map(|p| p.tokens).sum()));
+    assert_near(sum(|s| s.hit_rate_sum_nano) as f64 / 1e7 / requests as f64, 40.94);
+    assert_near(100.0 * sum(|s| s.usage.cache_read_tokens) as f64 / prompt as f64, 37.36);
 }

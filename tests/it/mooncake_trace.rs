@@ -6,8 +6,9 @@
 /// Tokens of a block.
 pub const BLOCK_TOKENS: u64 = 512;
 
-/// A request: its blocks, and the tokens of its prompt.
+/// A request: its start, its blocks, and the tokens of its prompt.
 pub struct Prompt {
+    pub at_ms: u64,
     pub blocks: Vec<u32>,
     pub tokens: u64,
 }
@@ -34,5 +35,6 @@ fn prompt(line: &str, before: &mut Vec<Option<u32>>) -> Prompt {
         blocks.push(block);
         last = Some(block);
     }
-    Prompt { blocks, tokens }
+    let at_ms = fields[0].parse().expect("at_ms");
+    Prompt { at_ms, blocks, tokens }
 }

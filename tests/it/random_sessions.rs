@@ -172,6 +172,7 @@ impl Building {
             start_ms: Some(self.clock_ms),
             duration_ms: 2_000,
             tail_tokens: 0,
+            tail_hash: 0,
             output_tokens: act.thinking_tokens + act.text_tokens + 30,
             human_turn: is_prompt,
             recorded: None,

@@ -296,8 +296,29 @@ pub(in crate::policy) struct ArchiveToml {
     pub(in crate::policy) note_chars: u64,
 }
 
+/// How a provider is asked to summarize what it was sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NativeForm {
+    /// In passing: the provider goes on with the message at once, and nothing but the summary is left.
+    #[default]
+    Inline,
+    /// The response stops with the summary, and the client sends what `select` keeps again, behind it.
+    Paused,
+    /// By a request of its own with what is to be summarized; what `select` keeps is no part of it and stands behind
+    /// the summary.
+    OnDemand,
+    /// By an endpoint whose output is all user messages, and the summary behind them.
+    Endpoint,
+}
+
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::policy) struct NativeCompactToml {
     pub(in crate::policy) max_output_tokens: Value,
+    #[serde(default)]
+    pub(in crate::policy) form: NativeForm,
+    /// Tokens of instructions in place of the provider's own, whose size is not known and which count as none.
+    #[serde(default)]
+    pub(in crate::policy) instructions_tokens: Option<Value>,
 }

@@ -5,11 +5,11 @@ mod one_or_many;
 mod rule;
 mod select;
 
-pub use action::Place;
 pub(super) use action::{
-    InputForm, OffloadToml, OnSummaryOverflow, Per as SummaryPer, SplitTurnToml, SummarizeToml,
-    TruncateResultsToml, TruncateToml,
+    InputForm, NativeCompactToml, OffloadToml, OnSummaryOverflow, Per as SummaryPer, SplitTurnToml,
+    SummarizeToml, TruncateResultsToml, TruncateToml,
 };
+pub use action::{NativeForm, Place};
 pub(super) use one_or_many::OneOrMany;
 pub(super) use rule::{
     CadenceToml, FreedForm, If, MeasureOf, MeasureToml, MeasureUnit, RecoveryToml, RuleToml, SavingsForm,

@@ -2,12 +2,13 @@
 
 use super::{Bound, Resolved};
 use crate::policy::file::{
-    CrossingForm, InputForm, KeepRecentToml, MeasureToml, MeasureUnit, MessagesToml, OnSummaryOverflow,
-    RuleToml, SelectToml, SplitTurnToml, SummarizeToml, SummaryPer, TruncateResultsToml, TruncateToml,
+    CrossingForm, InputForm, KeepRecentToml, MeasureToml, MeasureUnit, MessagesToml, NativeCompactToml,
+    OnSummaryOverflow, RuleToml, SelectToml, SplitTurnToml, SummarizeToml, SummaryPer, TruncateResultsToml,
+    TruncateToml,
 };
 use crate::policy::fold::{
-    Archive, Front, FrontUnit, Keep, Place, Reinject, SplitTurn, SummarizeRule, Summarizer, SummaryInput,
-    Tail, TruncateResults,
+    Archive, Front, FrontUnit, Keep, NativeForm, Place, Reinject, SplitTurn, SummarizeRule, Summarizer,
+    SummaryInput, Tail, TruncateResults,
 };
 use crate::policy::strategy::{Action, StubRule, StubSize, Threshold, Until};
 use crate::policy::value::Value;
@@ -18,7 +19,7 @@ fn bare(keep: Keep) -> SummarizeRule {
     SummarizeRule {
         keep,
         models: vec![Summarizer { model: None, window_tokens: u64::MAX }],
-        input: SummaryInput::PrefixFork,
+        input: SummaryInput::Native { form: NativeForm::Inline, instructions_tokens: 0 },
         calls: 1,
         wrap_utf16: 0,
         wrap_json_escapes: 0,
@@ -89,8 +90,7 @@ impl Bound<'_> {
 
     fn summary_of(&mut self, rule: &RuleToml, models: &Models) -> Resolved<SummarizeRule> {
         if let Some(native) = &rule.native_compact {
-            let max_output_tokens = self.count(&native.max_output_tokens)?;
-            return Ok(SummarizeRule { max_output_tokens, ..bare(Keep::Nothing) });
+            return self.native(rule, native);
         }
         let Some(toml) = &rule.summarize else { return Err("no action".to_owned()) };
         if toml.accumulate && toml.place != Place::Head {
@@ -150,6 +150,37 @@ impl Bound<'_> {
             keep_first,
             withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
             ..self.read_and_placed(rule, toml, keep)?
+        })
+    }
+
+    /// The provider summarizes.
+    fn native(&mut self, rule: &RuleToml, native: &NativeCompactToml) -> Resolved<SummarizeRule> {
+        let (keep, keep_first) = match rule.select {
+            Some(_) => self.kept(rule)?,
+            None => (Keep::Nothing, 0),
+        };
+        if keep_first > 0 {
+            return Err("`native_compact` summarizes from the start: leave `keep_first` out".to_owned());
+        }
+        let may_keep = matches!(native.form, NativeForm::Paused | NativeForm::OnDemand);
+        if keep != Keep::Nothing && !may_keep {
+            return Err(
+                "of `native_compact` only the forms `paused` and `on_demand` leave something behind the summary: \
+                 leave what `select` keeps out, or say `form = \"paused\"`"
+                    .to_owned(),
+            );
+        }
+        let is_endpoint = native.form == NativeForm::Endpoint;
+        let user_messages_tokens = if is_endpoint { Reinject::ALL_USER_MESSAGES } else { 0 };
+        let instructions = native.instructions_tokens.as_ref();
+        let instructions_tokens = instructions.map_or(Ok(0), |v| self.count(v))?;
+        Ok(SummarizeRule {
+            max_output_tokens: self.count(&native.max_output_tokens)?,
+            input: SummaryInput::Native { form: native.form, instructions_tokens },
+            place: if is_endpoint { Place::Last } else { Place::Head },
+            reinject: Reinject { user_messages_tokens, ..Reinject::default() },
+            withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
+            ..bare(keep)
         })
     }
 

@@ -2,7 +2,9 @@
 
 use super::items::ends_words;
 use super::{counted, level_text, percent, threshold_words, turns_words};
-use crate::policy::fold::{Front, FrontUnit, Keep, Place, SummarizeRule, SummaryInput, Tail};
+use crate::policy::fold::{
+    Front, FrontUnit, Keep, NativeForm, Place, Reinject, SummarizeRule, SummaryInput, Tail,
+};
 use crate::policy::strategy::Until;
 
 fn keep_words(keep: &Keep) -> Option<String> {
@@ -58,7 +60,7 @@ pub(super) fn fold_words(fold: &SummarizeRule) -> Vec<String> {
         SummaryInput::Transcript { .. } => "a transcript of it",
         SummaryInput::Messages { .. } => "its messages",
         SummaryInput::Fork { .. } => "the request as it stands, and so the warm cache",
-        SummaryInput::PrefixFork => "what it was sent: the provider compacts by itself",
+        SummaryInput::Native { form, .. } => native_words(*form),
     };
     let does = match (fold.calls, fold.wrap_utf16) {
         (0, 0) => "leaves messages out, oldest first".to_owned(),
@@ -74,7 +76,12 @@ pub(super) fn fold_words(fold: &SummarizeRule) -> Vec<String> {
     if fold.reinject.last_user {
         lines.push("keeps the last user message word for word".to_owned());
     }
-    if fold.reinject.user_messages_tokens > 0 {
+    if let SummaryInput::Native { instructions_tokens: 1.., .. } = fold.input {
+        lines.push("instructions of one's own take the place of the provider's".to_owned());
+    }
+    if fold.reinject.user_messages_tokens == Reinject::ALL_USER_MESSAGES {
+        lines.push("keeps all user messages, in front of the summary".to_owned());
+    } else if fold.reinject.user_messages_tokens > 0 {
         let most = counted(fold.reinject.user_messages_tokens, "estimated token");
         lines.push(format!("keeps user messages, newest first, up to {most}"));
     }
@@ -88,6 +95,16 @@ pub(super) fn fold_words(fold: &SummarizeRule) -> Vec<String> {
         lines.push("thinking of what is kept is no longer replayed".to_owned());
     }
     lines
+}
+
+/// How a provider is asked.
+fn native_words(form: NativeForm) -> &'static str {
+    match form {
+        NativeForm::Inline => "what it was sent: the provider compacts by itself",
+        NativeForm::Paused => "what it was sent: the provider compacts by itself and stops",
+        NativeForm::OnDemand => "what is folded: the provider compacts when it is asked to",
+        NativeForm::Endpoint => "what it was sent, at an endpoint of its own",
+    }
 }
 
 /// How much of what is folded the summarizer sees.

@@ -158,6 +158,7 @@ fn facts(kind: &SimEventKind) -> Option<(&'static str, Vec<Value>)> {
         SimEventKind::Recovery { action } => ("recovery", vec![json!(action)]),
         SimEventKind::Violation { rule, .. } => ("violation", vec![json!(rule)]),
         SimEventKind::SameStubs { .. }
+        | SimEventKind::AppliedEdits { .. }
         | SimEventKind::CompactionStart { .. }
         | SimEventKind::CompactionProgress { .. }
         | SimEventKind::Notice { .. } => return None,

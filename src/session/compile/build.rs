@@ -292,6 +292,7 @@ impl<'t> Builder<'t> {
             start_ms: None,
             duration_ms: 0,
             tail_tokens: 0,
+            tail_hash: 0,
             output_tokens: 0,
             human_turn,
             recorded: response.usage,

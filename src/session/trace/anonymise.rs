@@ -40,6 +40,8 @@ impl Session {
         rehash_prefix(&mut session.prefix.system);
         rehash_prefix(&mut session.prefix.injected);
         session.blocks.hash.iter_mut().for_each(|hash| *hash = rehash(*hash));
+        let tails = session.steps.iter_mut().map(|step| &mut step.tail_hash);
+        tails.filter(|hash| **hash != 0).for_each(|hash| *hash = rehash(*hash));
         for event in &mut session.events {
             match &mut event.kind {
                 EventKind::ToolsChanged { tools } => rehash_prefix(tools),

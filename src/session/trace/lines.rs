@@ -210,6 +210,10 @@ pub struct StepLine {
     /// Tokens behind the last block.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub x: u32,
+    /// Hash of these tokens, where other prompts may end in the same.
+    #[serde(default, skip_serializing_if = "is_zero", with = "hex")]
+    #[schemars(with = "String")]
+    pub y: u64,
     /// Tokens generated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub g: u32,
@@ -239,6 +243,7 @@ impl StepLine {
             t: step.start_ms,
             d: step.duration_ms,
             x: step.tail_tokens,
+            y: step.tail_hash,
             g: step.output_tokens,
             h: step.human_turn,
             u: step.recorded.map(|u| {
@@ -273,6 +278,7 @@ impl StepLine {
             start_ms: self.t,
             duration_ms: self.d,
             tail_tokens: self.x,
+            tail_hash: self.y,
             output_tokens: self.g,
             human_turn: self.h,
             recorded: self.u.map(usage),

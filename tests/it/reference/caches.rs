@@ -81,8 +81,9 @@ impl Naive {
             if self.is(Fault::GridRoundsUp) && down < n { down + step } else { down }
         };
         let mut read = match rules.cache {
-            Cache::Prefix { step, offset, recomputes_last, .. } => {
-                let read = floor(tokens(shared), step, offset);
+            Cache::Prefix { step, offset, recomputes_last, most: limit, .. } => {
+                let limit = if self.is(Fault::LimitIgnored) { u64::MAX } else { limit };
+                let read = floor(tokens(shared).min(limit), step, offset);
                 let most = floor(total.saturating_sub(1), step, offset);
                 if recomputes_last { read.min(most) } else { read }
             }

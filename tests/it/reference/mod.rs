@@ -64,13 +64,13 @@ const KINDS: [(&str, &str, Account, Cache); 10] = [
         "none",
         "keep_all",
         Account::Enforced,
-        Cache::Prefix { step: 16, offset: 3, answers: false, recomputes_last: false },
+        Cache::Prefix { step: 16, offset: 3, answers: false, recomputes_last: false, most: u64::MAX },
     ),
     (
         "none",
         "current_turn",
         Account::Enforced,
-        Cache::Prefix { step: 8, offset: 0, answers: true, recomputes_last: true },
+        Cache::Prefix { step: 8, offset: 0, answers: true, recomputes_last: true, most: 203 },
     ),
     ("always", "keep_all", Account::Unenforced, Cache::Units { interval: 0 }),
     ("none", "keep_all", Account::Enforced, Cache::Units { interval: 64 }),
@@ -84,9 +84,10 @@ fn cache_toml(cache: Cache) -> String {
             "cache.kind = \"message_ends\"\ncache.max_writes = {writes}\ncache.lookback_endings = {endings}\n\
              cache.lookup_first_markers = {first}\ncache.lookup_last_markers = {last}\n"
         ),
-        Cache::Prefix { step, offset, answers, recomputes_last } => format!(
+        Cache::Prefix { step, offset, answers, recomputes_last, most } => format!(
             "cache.kind = \"prefix\"\ncache.grid_tokens = {step}\ncache.grid_offset_tokens = {offset}\n\
-             cache.covers_answers = {answers}\ncache.recomputes_last_token = {recomputes_last}\n"
+             cache.covers_answers = {answers}\ncache.recomputes_last_token = {recomputes_last}\n{}",
+            if most < u64::MAX { format!("cache.cacheable_max_tokens = {most}\n") } else { String::new() }
         ),
         Cache::Units { interval } => {
             format!("cache.kind = \"prefix_units\"\ncache.interval_tokens = {interval}\n")
@@ -289,6 +290,7 @@ fn every_seeded_fault_is_caught() {
         SharedPrefixNotPersisted,
         PrefixNotRefreshed,
         AnyPrefixIsAUnit,
+        LimitIgnored,
     ];
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);

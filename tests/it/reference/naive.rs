@@ -46,6 +46,7 @@ pub enum Fault {
     SharedPrefixNotPersisted,
     PrefixNotRefreshed,
     AnyPrefixIsAUnit,
+    LimitIgnored,
 }
 
 /// The numbers of a model.
@@ -66,7 +67,7 @@ pub struct Rules {
 pub enum Cache {
     Breakpoints,
     MessageEnds { writes: usize, endings: usize, first: usize, last: usize },
-    Prefix { step: u64, offset: u64, answers: bool, recomputes_last: bool },
+    Prefix { step: u64, offset: u64, answers: bool, recomputes_last: bool, most: u64 },
     Units { interval: u64 },
 }
 

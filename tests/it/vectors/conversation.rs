@@ -169,6 +169,7 @@ impl Builder {
             start_ms: None,
             duration_ms: 0,
             tail_tokens: 0,
+            tail_hash: 0,
             output_tokens: 0,
             human_turn: false,
             recorded: None,

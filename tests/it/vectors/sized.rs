@@ -138,6 +138,7 @@ impl Builder<'_> {
             start_ms: Some(at_ms),
             duration_ms: 1_000,
             tail_tokens: 0,
+            tail_hash: 0,
             output_tokens,
             human_turn,
             recorded: None,

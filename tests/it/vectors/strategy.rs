@@ -229,8 +229,16 @@ fn reported(record: &FullRecorder, ids: &[&str]) -> Value {
 
 /// Whether an event of this kind says that its rule changed something.
 fn acted(kind: &str) -> bool {
-    !["notice", "compaction_start", "compaction_progress", "compaction_failed", "same_stubs", "violation"]
-        .contains(&kind)
+    ![
+        "notice",
+        "compaction_start",
+        "compaction_progress",
+        "compaction_failed",
+        "same_stubs",
+        "applied_edits",
+        "violation",
+    ]
+    .contains(&kind)
 }
 
 fn requests_of(
