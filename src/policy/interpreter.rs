@@ -5,15 +5,16 @@
 //! comparisons.
 
 use super::Policy;
-use super::action::{Action, Growth, OffloadRule, StubRule, TruncateRule};
+use super::action::{Action, Growth, StubRule};
 use super::cadence::Memo;
-use super::estimate::{Anchor, EstimateLaw, TextSize};
+use super::estimate::{Anchor, EstimateLaw};
 use super::fold::{Keep, SummarizeRule};
+use super::fold_plan;
+use super::fresh::block_size;
 use super::items::item_size;
-use super::laws::{Facts, excerpt, lines_in_part};
 use super::measures::Results;
 use super::occasion::{Occasion, Stopped};
-use super::plan::{Ingest, Offload, Plan};
+use super::plan::{Ingest, Plan};
 use super::sent::MeasuredState;
 use super::strategy::{Hook, Hooks, Measure, MessageUnit, Rule, Strategy, Threshold, Unit};
 pub use super::stubs::Firing;
@@ -22,8 +23,7 @@ use super::summarize::messages_in;
 use super::sums::Sums;
 use super::turns;
 use super::view::View;
-use super::{fold_plan, replace};
-use crate::session::{Flags, Session};
+use crate::session::Session;
 
 /// Runs the rules of a [`Strategy`].
 #[derive(Debug)]
@@ -305,6 +305,13 @@ impl<'p> Interpreter<'p> {
     }
 }
 
+impl Interpreter<'_> {
+    /// Whether the rule leaves an item of this tool alone.
+    pub(super) fn excepts(&self, rule: usize, session: &Session, block: u32) -> bool {
+        self.rules[rule].state.is_excepted(session, block)
+    }
+}
+
 impl<'p> Policy<'p> for Interpreter<'p> {
     fn summary_is_due(&mut self, rule: usize, occasion: &Occasion, view: &View<'_>) -> bool {
         let strategy = self.strategy;
@@ -347,20 +354,8 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         let law = self.strategy.law_of(spec);
         let fires = |t: &Threshold| t.crossed(block_size(view, law, t.measure, result));
         // Any of them, or not any that does not.
-        if spec.when.iter().any(|t| fires(t) != spec.all) == spec.all {
-            return None;
-        }
-        let is_error = view.session.blocks.flags[result as usize].has(Flags::ERROR);
-        if !spec.action.errors().takes(is_error) || self.rules[rule].state.is_excepted(view.session, result) {
-            return None;
-        }
-        match &spec.action {
-            Action::Offload(offload) => Some(Ingest::Offload(offload_of(offload, view, result))),
-            Action::Truncate(TruncateRule { ends, .. }) => {
-                replace::cut(view, result, ends).map(Ingest::Truncate)
-            }
-            Action::Stub(_) | Action::Summarize(_) => None,
-        }
+        let fired = spec.when.iter().any(|t| fires(t) != spec.all) != spec.all;
+        if fired { self.taken_in(rule, view, result) } else { None }
     }
 
     fn begin(&mut self, _occasion: &Occasion) {
@@ -436,64 +431,4 @@ impl<'p> Policy<'p> for Interpreter<'p> {
         }
         self.sums.fill(Sums::default());
     }
-}
-
-/// Size of a fresh result. In UTF-16 units and bytes its parts are joined by a line feed.
-#[inline]
-fn block_size(view: &View<'_>, law: Option<&EstimateLaw>, measure: Measure, block: u32) -> u64 {
-    let Measure::Block(unit) = measure else { return 0 };
-    let separators = view.session.parts_of(block).map_or(0, |p| u64::from(p.texts.saturating_sub(1)));
-    match unit {
-        Unit::Utf16 => view.text_utf16(block) + separators,
-        Unit::Bytes => item_size(view, law, block, unit) + separators,
-        _ => item_size(view, law, block, unit),
-    }
-}
-
-fn offload_of(offload: &OffloadRule, view: &View<'_>, result: u32) -> Offload {
-    let blocks = &view.session.blocks;
-    let i = result as usize;
-    let separators = view.session.parts_of(result).map_or(0, |p| u64::from(p.texts.saturating_sub(1)));
-    let chars = u64::from(blocks.utf16[i]) + separators;
-    let lines = u64::from(blocks.lines[i]);
-    let text = TextSize { utf16: chars, bytes: u64::from(blocks.bytes[i]), ..TextSize::default() };
-    let whole = match offload.unit {
-        Unit::Lines => lines,
-        Unit::Bytes => text.bytes,
-        _ => chars,
-    };
-    let ends = excerpt(whole, offload.keep_head, offload.keep_tail);
-    let kept_utf16 = if whole == chars {
-        ends.head + ends.tail
-    } else {
-        crate::tokens::scale_ratio(chars, ends.head + ends.tail, whole)
-    };
-    let omitted_chars = chars - kept_utf16.min(chars);
-    let (safe_tool, safe_call) = safe_names(view, result);
-    let path_utf16 = offload.path.utf16(safe_tool, safe_call);
-    let facts = Facts {
-        tool_utf16: view.tool_name_utf16(result),
-        path_utf16,
-        chars,
-        bytes: text.bytes + separators,
-        lines,
-        limit: offload.limit,
-        omitted_chars,
-        omitted_lines: lines_in_part(lines, omitted_chars, chars),
-        is_error: blocks.flags[i].has(Flags::ERROR),
-        ..Facts::default()
-    };
-    Offload {
-        block: result,
-        envelope_utf16: offload.stub.utf16(&facts),
-        envelope_json_escapes: offload.stub.json_escapes,
-        kept_utf16,
-        path_utf16,
-    }
-}
-
-/// File-name lengths of a result's tool and call; without a call, that of `unknown`.
-fn safe_names(view: &View<'_>, result: u32) -> (u64, u64) {
-    let call = view.session.calls.get(view.session.blocks.call[result as usize] as usize);
-    (u64::from(view.tool_name(result).safe_utf16), call.map_or(7, |c| u64::from(c.safe_utf16)))
 }

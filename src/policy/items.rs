@@ -186,6 +186,7 @@ pub(super) fn item_size(view: &View<'_>, law: Option<&EstimateLaw>, block: u32, 
 }
 
 /// What stands for an item and what that saves; `None` where it is too small or its stub no shorter.
+#[inline(always)]
 pub(super) fn stub_for(
     stub: &StubRule,
     view: &View<'_>,

@@ -13,6 +13,7 @@ pub mod estimate;
 mod file;
 pub mod fold;
 pub mod fold_plan;
+mod fresh;
 pub mod interpreter;
 mod items;
 pub mod keep_alive;

@@ -214,7 +214,7 @@ impl<'m> Provider<'m> {
             && long_enough
             && let Some(cache) = spec.any_prefix()
         {
-            limit(&mut self.store, spec, &self.aside, Reading::default(), 0);
+            limit(&mut Reading::default(), &mut self.store, spec, &self.aside, 0);
             self.aside.cover(&cache, spec.short_ttl_ms, at_ms, 0);
         }
         self.aside.spill(&mut self.store, at_ms);
@@ -325,8 +325,8 @@ impl<'m> Provider<'m> {
         self.path.learn();
         let markers = &self.scratch.markers;
         let prompt_tokens = self.path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
-        let reading = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
-        let reading = limit(&mut self.store, spec, &self.path, reading, prompt_tokens);
+        let mut reading = look::read(&self.path, spec, request, markers, prompt_tokens, self.seed);
+        limit(&mut reading, &mut self.store, spec, &self.path, prompt_tokens);
         let scene = Split { spec, request, path: &self.path, store: &self.store, markers };
         let miss = self.attribution.split(&scene, &reading, prompt_tokens);
         let usage = serve(spec, request, &mut self.path, markers, &reading);
@@ -342,10 +342,10 @@ impl<'m> Provider<'m> {
     /// The response to the request just served holds these thinking blocks ([`super::SentBlock::link`]):
     /// they are bound to that request as evaluated.
     pub fn answered(&mut self, thinking: &[u32]) {
-        let Some(mut place) = self.served else { return };
+        let Some(Place { prefix, messages, mut predecessor }) = self.served else { return };
         for &id in thinking.iter().filter(|&&id| id != NO_LINK) {
-            self.records.announce(id, place, self.producer);
-            place.predecessor = id;
+            self.records.announce(id, Place { prefix, messages, predecessor }, self.producer);
+            predecessor = id;
         }
     }
 
@@ -410,8 +410,8 @@ impl<'m> Provider<'m> {
                 let markers = &self.scratch.markers;
                 let prompt_tokens =
                     path.nodes.last().map_or(0, |n| n.tokens) + u64::from(request.tail_tokens);
-                let unlimited = look::read(path, spec, &whole, markers, prompt_tokens, self.seed);
-                let reading = limit(&mut self.store, spec, path, unlimited, prompt_tokens);
+                let mut reading = look::read(path, spec, &whole, markers, prompt_tokens, self.seed);
+                limit(&mut reading, &mut self.store, spec, path, prompt_tokens);
                 let usage = serve(spec, request, path, markers, &reading);
                 let miss =
                     Miss { new_tokens: usage.prompt_tokens() - usage.cache_read_tokens, ..Miss::default() };
@@ -473,7 +473,7 @@ fn admit(
     Ok(own_cut)
 }
 
-#[inline]
+#[inline(always)]
 fn done(path: &Path, behaviour: Behaviour, usage: Usage, miss: Miss, prompt_tokens: u64) -> Done {
     debug_assert_eq!(usage.prompt_tokens(), prompt_tokens, "prompt = read + written + uncached");
     debug_assert_eq!(

@@ -22,6 +22,7 @@ pub(crate) fn new_entry(spec: &CacheSpec, ttl: Ttl, at_ms: i64, ttft_ms: u32) ->
 }
 
 /// Keeps what a served request leaves in the cache, and bills it.
+#[inline(always)]
 pub(crate) fn serve(
     spec: &CacheSpec,
     request: &Request<'_>,
@@ -44,6 +45,7 @@ pub(crate) fn serve(
 }
 
 /// Refreshes what was read, writes behind it, and bills (docs/sources.md A5).
+#[inline(always)]
 fn serve_entries(
     spec: &CacheSpec,
     request: &Request<'_>,
@@ -99,6 +101,7 @@ fn serve_entries(
     }
 }
 
+#[inline]
 fn write(path: &mut Path, index: u32, entry: Entry, at_ms: i64) {
     let cached = Cached { index, position: path.nodes[index as usize].position, entry };
     if path.cached.last().is_none_or(|last| last.index < index) {

@@ -57,15 +57,14 @@ impl LimitedBlocks {
 /// What of a reading is still there where a cache holds only so many blocks; the prompt's own are kept.
 #[inline(always)]
 pub(crate) fn limit(
+    reading: &mut Reading,
     store: &mut Store,
     spec: &CacheSpec,
     path: &Path,
-    unlimited: Reading,
     prompt_tokens: u64,
-) -> Reading {
-    match spec.limited_blocks() {
-        Some(blocks) => store.limited(blocks).serve(&path.nodes, unlimited, prompt_tokens),
-        None => unlimited,
+) {
+    if let Some(blocks) = spec.limited_blocks() {
+        *reading = store.limited(blocks).serve(&path.nodes, *reading, prompt_tokens);
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) struct Reading {
 }
 
 /// What `request` reads of the path it is on.
+#[inline(always)]
 pub(crate) fn read(
     path: &Path,
     spec: &CacheSpec,

@@ -132,9 +132,11 @@ impl Path {
         if self.is_prefix_closed {
             self.uncover(len, store, at_ms);
         }
-        while let Some(last) = self.cached.pop_if(|c| c.index as usize >= len) {
-            if last.entry.is_live(at_ms) {
-                store.put(&self.nodes[last.index as usize], last.entry, at_ms);
+        while let Some(&Cached { index, entry, .. }) = self.cached.last().filter(|c| c.index as usize >= len)
+        {
+            self.cached.pop();
+            if entry.is_live(at_ms) {
+                store.put(&self.nodes[index as usize], entry, at_ms);
             }
         }
         self.nodes.truncate(len);
@@ -304,14 +306,14 @@ impl Path {
         if self.nodes.get(index).is_none_or(|first| first.position > store.deepest()) {
             return;
         }
-        for (index, node) in (index as u32..).zip(&self.nodes[index..]) {
-            match store.take(node.chain) {
-                Some(entry) => self.cached.push(Cached { index, position: node.position, entry }),
-                None if self.is_prefix_closed => {
-                    self.looks_up = false;
-                    return;
-                }
-                None => {}
+        let nodes = self.nodes.iter().enumerate().skip(index);
+        for (index, node) in nodes {
+            let entry = if store.may_hold(node.chain) { store.take(node.chain) } else { None };
+            if let Some(entry) = entry {
+                self.cached.push(Cached { index: index as u32, position: node.position, entry });
+            } else if self.is_prefix_closed {
+                self.looks_up = false;
+                return;
             }
         }
     }

@@ -198,6 +198,7 @@ impl Price {
     }
 
     /// What a request costs.
+    #[inline]
     pub fn cost(&self, usage: &Usage) -> InputCost {
         let (rates, tier) = self.rates_for(usage);
         InputCost {

@@ -183,12 +183,16 @@ impl<'s> Context<'s> {
         self.view.live.push(range.clone());
         let tokens: u64 = session.blocks.tokens[columns.clone()].iter().map(|t| u64::from(*t)).sum();
         self.view.raw_tokens += tokens;
-        for (block, kind) in range.zip(&session.blocks.kind[columns]) {
+        for (at, kind) in session.blocks.kind[columns].iter().enumerate() {
+            if kind.is_assistant() {
+                continue;
+            }
+            let block = range.start + at as u32;
             if *kind == BlockKind::ToolResult {
                 let images = self.view.images_utf16(block);
                 self.view.tool_results_utf16 += u64::from(session.blocks.utf16[block as usize]) + images;
                 self.view.results.push(block);
-            } else if !kind.is_assistant() && self.begins_message(block) {
+            } else if self.begins_message(block) {
                 self.view.user_messages.push(block);
             }
         }

@@ -132,8 +132,17 @@ impl<'a, R: Recorder> Recording<'a, R> {
     /// Books a served request; gives its usage, output included.
     pub(super) fn served(&mut self, done: &Done, estimate_tokens: u64) -> Usage {
         let step = &self.session.steps[self.step];
-        let mut usage = done.usage;
-        usage.output_tokens = u64::from(step.output_tokens);
+        // Field by field: what was just written in parts is read slowly as a whole.
+        let Usage {
+            uncached_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, ..
+        } = done.usage;
+        let usage = Usage {
+            uncached_tokens,
+            cache_read_tokens,
+            cache_write_5m_tokens,
+            cache_write_1h_tokens,
+            output_tokens: u64::from(step.output_tokens),
+        };
         let cost = self.price.cost(&usage);
         let s = &mut self.summary;
         s.requests += 1;

@@ -154,12 +154,14 @@ impl Wire {
         let len = blocks.len().min(refs.len());
         let mut kept = 0;
         for i in 0..len {
-            let (block, sent) = (refs[i], &mut blocks[i]);
-            if !edit(block, sent) {
+            // In registers: what was just written in parts is read slowly as a whole.
+            let (block, mut sent) = (refs[i], blocks[i]);
+            if !edit(block, &mut sent) {
                 continue;
             }
-            sent.message = messages.next(sent.kind);
-            blocks[kept] = blocks[i];
+            let SentBlock { hash, tokens, link, kind, deferred, placeholder, .. } = sent;
+            let message = messages.next(kind);
+            blocks[kept] = SentBlock { hash, tokens, link, message, kind, deferred, placeholder };
             refs[kept] = block;
             kept += 1;
         }
