@@ -114,6 +114,9 @@ fn every_kind_is_drawn_in_both_formats_and_both_themes() {
         done(dir.path(), &["plot", folder, "--kind", kind, "-o", "p.png"]);
         assert!(fs::read(dir.path().join("p.png")).expect("written").starts_with(b"\x89PNG"), "{kind}");
     }
+    // A parameter goes by its whole name, or by the last part of it.
+    let over = |name| draw(dir.path(), "one", "sweep", &["--param", name]);
+    assert_eq!(over("minCharsPerPass"), over("contextEditing.minCharsPerPass"));
 }
 
 #[test]
@@ -165,6 +168,7 @@ fn what_cannot_be_drawn_says_why() {
         (&["--kind", "usage", "-p", "arctorn"], 2, "arcturn"),
         (&["--size", "10x10"], 2, "800x500"),
         (&["--session", "nobody"], 4, "nobody"),
+        (&["--kind", "sweep", "--param", "minCharPerPass"], 2, "did you mean `minCharsPerPass`?"),
     ] {
         let output = run(dir.path(), [&["plot", "out", "-o", "p.svg"], args].concat());
         assert_eq!(code(&output), code_, "{args:?}: {}", stderr(&output));
