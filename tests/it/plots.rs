@@ -114,9 +114,18 @@ fn every_kind_is_drawn_in_both_formats_and_both_themes() {
         done(dir.path(), &["plot", folder, "--kind", kind, "-o", "p.png"]);
         assert!(fs::read(dir.path().join("p.png")).expect("written").starts_with(b"\x89PNG"), "{kind}");
     }
-    // A parameter goes by its whole name, or by the last part of it.
-    let over = |name| draw(dir.path(), "one", "sweep", &["--param", name]);
+}
+
+#[test]
+fn a_parameter_goes_by_its_whole_name_or_by_the_last_part_of_it() {
+    let dir = recordings();
+    let grid = "sweep 1.jsonl -p arcturn --grid minCharsPerPass=0,20000 -o swept";
+    done(dir.path(), &grid.split(' ').collect::<Vec<_>>());
+    let over = |name| draw(dir.path(), "swept", "sweep", &["--param", name]);
     assert_eq!(over("minCharsPerPass"), over("contextEditing.minCharsPerPass"));
+    let slip = run(dir.path(), "plot swept --kind sweep --param minCharPerPass -o p.svg".split(' '));
+    assert_eq!(code(&slip), 2);
+    assert!(stderr(&slip).contains("did you mean `minCharsPerPass`?"), "{}", stderr(&slip));
 }
 
 #[test]
@@ -168,7 +177,6 @@ fn what_cannot_be_drawn_says_why() {
         (&["--kind", "usage", "-p", "arctorn"], 2, "arcturn"),
         (&["--size", "10x10"], 2, "800x500"),
         (&["--session", "nobody"], 4, "nobody"),
-        (&["--kind", "sweep", "--param", "minCharPerPass"], 2, "did you mean `minCharsPerPass`?"),
     ] {
         let output = run(dir.path(), [&["plot", "out", "-o", "p.svg"], args].concat());
         assert_eq!(code(&output), code_, "{args:?}: {}", stderr(&output));
