@@ -13,17 +13,20 @@ pub const DEFAULT_POLICIES: [&str; 2] = ["none", "arcturn"];
 #[command(name = "ctxsim", version, max_term_width = 110, after_help = ROOT_EXAMPLES)]
 pub struct Cli {
     /// Print results only: no progress and no remarks on stderr
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = EVERYWHERE)]
     pub quiet: bool,
     /// Say more about what is read and written
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = EVERYWHERE)]
     pub verbose: bool,
     /// Colour on stdout; `auto` means on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = EVERYWHERE)]
     pub color: clap::ColorChoice,
     #[command(subcommand)]
     pub command: Command,
 }
+
+/// Heading of what every command takes, so that it does not stand among its own options.
+const EVERYWHERE: &str = "Global options";
 
 const ROOT_EXAMPLES: &str = "Examples:
   ctxsim run scenarios/quickstart.toml
@@ -46,17 +49,18 @@ pub enum Command {
   ctxsim simulate ~/.claude/projects --project api -m claude-opus-5-5 --format json > results.json
 
 Without INPUT, the sessions that agents keep on this machine are read. Without -p, `none` and `arcturn` are \
-compared. The first policy is the baseline of the relative columns.")]
+compared. The first policy is the baseline of the relative columns. -o writes results.json, requests.csv, \
+events.jsonl, report.md, report.html and pictures.")]
     Simulate(Box<super::simulate::SimulateArgs>),
     /// Run a full grid of parameters: one row per strategy and model, the cheapest one marked
     #[command(after_help = "Examples:
   ctxsim sweep ~/.claude/projects -p none -p arcturn --grid minCharsPerPass=10000..200000:log:9
-  ctxsim sweep fixtures/traces -p arcturn --grid keepRecentTurns=1,3,5 --grid minCharsPerPass=0..100000:50000 -o out
+  ctxsim sweep traces -p arcturn --grid keepRecentTurns=1,3,5 --grid minCharsPerPass=0..90000:30000 -o out
 
 A SPEC is a list (1,3,5), a range with a step (0..10:2), or a range of so many values, each the same factor above \
 the one before (10000..200000:log:9); both ends belong to it. Every policy runs at every point of the grids that it \
 has parameters for; those without any come first and as they are, and the first one is the baseline. -o writes \
-results.json, sweep.csv and report.md.")]
+results.json, sweep.csv, report.md, report.html and pictures.")]
     Sweep(Box<super::sweep::SweepArgs>),
     /// Search a policy's own parameters: the best values, the flat region around them, and whether to trust them
     #[command(after_help = super::tune::EXAMPLES)]
@@ -145,7 +149,7 @@ versions or recipes are refused.")]
 #[command(next_help_heading = "Input")]
 pub struct InputArgs {
     /// Files, folders (searched recursively), globs, or `-`; .gz and .zst too
-    #[arg(value_name = "INPUT")]
+    #[arg(value_name = "INPUT", help_heading = None::<&'static str>)]
     pub inputs: Vec<String>,
     /// Read as this format instead of looking at the content (see `ctxsim formats`)
     #[arg(long, value_name = "NAME")]

@@ -135,14 +135,10 @@ fn trials(args: &PlotArgs, metric: &str) -> Result<Trials, Failure> {
 
 fn sweep(args: &PlotArgs, trials: &Trials, format: PictureFormat, look: Look) -> Result<Vec<u8>, Failure> {
     let none = "no two policies differ in a parameter; sweep one with --grid KEY=SPEC";
-    let params = if args.param.is_empty() { &trials.varied } else { &args.param };
-    for name in params {
-        if !trials.varied.contains(name) {
-            return Err(
-                Error::unknown("swept parameter", name, trials.varied.iter().map(String::as_str)).into()
-            );
-        }
-    }
+    let params = match args.param.as_slice() {
+        [] => trials.varied.clone(),
+        typed => typed.iter().map(|name| varied(trials, name)).collect::<Result<_, _>>()?,
+    };
     match params.as_slice() {
         [] => Err(nothing(args, none)),
         [only] => Ok(SweepCurve::new(trials, only).ok_or_else(|| nothing(args, none))?.draw(format, look)?),
@@ -151,6 +147,15 @@ fn sweep(args: &PlotArgs, trials: &Trials, format: PictureFormat, look: Look) ->
             None => Ok(SweepCurve::new(trials, x).ok_or_else(|| nothing(args, none))?.draw(format, look)?),
         },
     }
+}
+
+/// A parameter that differs, by its name or the last part of it.
+fn varied(trials: &Trials, typed: &str) -> Result<String, Failure> {
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let found = trials.varied.iter().find(|name| *name == typed);
+    let found = found.or_else(|| trials.varied.iter().find(|name| last(name) == typed)).cloned();
+    let known: Vec<String> = trials.varied.iter().flat_map(|name| [name.clone(), last(name)]).collect();
+    Ok(found.ok_or_else(|| Error::unknown("swept parameter", typed, known.iter().map(String::as_str)))?)
 }
 
 /// The requests of one session on its model, by policy in the order of the results.

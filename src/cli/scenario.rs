@@ -38,8 +38,8 @@ pub struct RunArgs {
     pub output: OutputArgs,
     #[command(flatten)]
     pub resume: super::resume::ResumeArgs,
-    /// Tell the story of this session of the scenario (its id, or how it begins), request by request; with -v, quiet
-    /// ones too
+    /// Tell the story of this session of the scenario (its id, or how it begins), request by request; with -v also where
+    /// nothing happened
     #[arg(long, value_name = "SESSION", help_heading = "Output")]
     pub explain: Option<String>,
 }

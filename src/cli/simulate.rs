@@ -30,7 +30,7 @@ pub struct SimulateArgs {
     /// Write one row per request to this CSV file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub requests: Option<PathBuf>,
-    /// Tell the story of this session (its id, or how it begins), request by request; with -v, quiet ones too
+    /// Tell the story of this session (its id, or how it begins), request by request; with -v also where nothing happened
     #[arg(long, value_name = "SESSION", help_heading = "Output")]
     pub explain: Option<String>,
 }

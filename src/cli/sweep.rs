@@ -36,7 +36,7 @@ pub struct SweepArgs {
     #[command(flatten)]
     pub resume: super::resume::ResumeArgs,
     /// Tell the story of this session (its id, or how it begins) under the baseline and the best of the others, request
-    /// by request; with -v, quiet ones too
+    /// by request; with -v also where nothing happened
     #[arg(long, value_name = "SESSION", help_heading = "Output")]
     pub explain: Option<String>,
 }

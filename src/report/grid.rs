@@ -87,7 +87,7 @@ fn number(n: u64) -> String {
     group_digits(u128::from(n))
 }
 
-/// `{baseline}` is replaced by the first policy's label.
+/// `{baseline}` is replaced by the first policy's label, if that is short.
 const COLUMNS: &[Column] = columns! {
     "session", false, 0, false, |l| l.session.clone();
     "policy", false, 0, false, |l| l.policy.to_owned();
@@ -137,7 +137,6 @@ pub fn cells_grid(results: &ResultSet) -> Grid {
 
 fn grid_of(results: &ResultSet, lines: &[Option<Line<'_>>]) -> Grid {
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
-    let baseline = results.baseline().unwrap_or_default();
     let mut grid = Grid::default();
     let mut shown: Vec<&Column> = Vec::new();
     for column in COLUMNS {
@@ -146,7 +145,7 @@ fn grid_of(results: &ResultSet, lines: &[Option<Line<'_>>]) -> Grid {
             continue;
         }
         grid.columns.push(GridColumn {
-            title: column.title.replace("{baseline}", baseline),
+            title: column.title.replace("vs {baseline}", &results.versus()),
             right: column.right,
             rank: column.rank,
         });
@@ -248,10 +247,24 @@ pub fn misses_to_fit(results: &ResultSet, width: Option<usize>) -> Grid {
     if width.is_none_or(|width| full.natural_width(2) <= width) {
         return full;
     }
-    narrower(results, &causes, "paid, not read", |miss| format!("${}", Usd(miss.cost_pusd).rounded(2)))
+    let dollars = |miss: &MissTotal| format!("${}", Usd(miss.cost_pusd).rounded(2));
+    let [by_cause, by_policy] = both_ways(results, &causes, "paid, not read", dollars);
+    // Causes that cost little may go and names may be cut, but no policy goes.
+    if width.is_some_and(|width| by_cause.natural_width(2) > width) { by_policy } else { by_cause }
 }
 
 fn narrower(results: &ResultSet, causes: &[Cause], corner: &str, cell: fn(&MissTotal) -> String) -> Grid {
+    let [by_cause, by_policy] = both_ways(results, causes, corner, cell);
+    if by_policy.natural_width(2) < by_cause.natural_width(2) { by_policy } else { by_cause }
+}
+
+/// A row per cause, and a row per policy.
+fn both_ways(
+    results: &ResultSet,
+    causes: &[Cause],
+    corner: &str,
+    cell: fn(&MissTotal) -> String,
+) -> [Grid; 2] {
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
     let policies = results.totals.iter().map(|t| match many_models {
         true => format!("{} on {}", t.policy, t.model),
@@ -281,7 +294,7 @@ fn narrower(results: &ResultSet, causes: &[Cause], corner: &str, cell: fn(&MissT
     for (rank, i) in dearest.into_iter().enumerate() {
         by_policy.columns[i + 1].rank = u8::try_from(rank).unwrap_or(u8::MAX);
     }
-    if by_policy.natural_width(2) < by_cause.natural_width(2) { by_policy } else { by_cause }
+    [by_cause, by_policy]
 }
 
 /// What a reader must know to read the numbers right, one sentence each.

@@ -105,16 +105,40 @@ fn row_lines(grid: &Grid, widths: &[usize], prose: Option<usize>, cells: &[Strin
         .collect()
 }
 
-/// A name in at most `width` characters. Both ends stay, of the end twice as much: names of one study often begin alike.
+/// A name in at most `width` characters. Of a policy with parameters their names are cut, and their values stay: they are
+/// what tells it from others. Of any other both ends stay, of the end twice as much: names of one study often begin alike.
 pub fn cut(name: &str, width: usize) -> String {
     let count = name.chars().count();
     if count <= width {
         return name.to_owned();
     }
+    if let Some(short) = with_short_keys(name, count - width) {
+        return short;
+    }
     let kept = width.saturating_sub(1);
     let head = kept.div_ceil(3);
     let tail = name.chars().skip(count - (kept - head));
     name.chars().take(head).chain(['…']).chain(tail).collect()
+}
+
+/// `policy:key=1,other=2` with so many characters less in its keys, the longest first; `None` where they are too short, or
+/// there are none.
+fn with_short_keys(name: &str, mut over: usize) -> Option<String> {
+    /// A character and the mark that the rest is left out.
+    const SHORTEST_KEY: usize = 2;
+    let (policy, params) = name.split_once(':')?;
+    let pairs = params.split(',').map(|pair| pair.split_once('=')).collect::<Option<Vec<_>>>()?;
+    let mut lengths: Vec<usize> = pairs.iter().map(|(key, _)| key.chars().count()).collect();
+    while over > 0 {
+        let longest = lengths.iter_mut().max().filter(|length| **length > SHORTEST_KEY)?;
+        *longest -= 1;
+        over -= 1;
+    }
+    let short = pairs.iter().zip(lengths).map(|((key, value), length)| match key.chars().count() {
+        whole if whole <= length => format!("{key}={value}"),
+        _ => format!("{}…={value}", key.chars().take(length - 1).collect::<String>()),
+    });
+    Some(format!("{policy}:{}", short.collect::<Vec<_>>().join(",")))
 }
 
 /// A sentence in a column: a word that is wider loses its middle.
@@ -189,6 +213,16 @@ mod tests {
         let text = lines(grid(&[("policy", false, 0), ("tokens", true, 0)], rows), Some(24));
         assert_eq!(text[2..], ["poli…er=10000  1,234,567", "poli…er=20000          8"]);
         assert!(text.iter().all(|line| line.chars().count() <= 24), "{text:#?}");
+    }
+
+    #[test]
+    fn policies_are_told_apart_by_their_values() {
+        let name = "arcturn:minCharsPerPass=10000,keepRecentTurns=1";
+        assert_eq!(cut(name, 40), "arcturn:minCharsPer…=10000,keepRecent…=1");
+        assert_eq!(cut(name, 24), "arcturn:min…=10000,ke…=1");
+        assert_eq!(cut(name, 21), "arcturn:m…=10000,k…=1");
+        assert_eq!(cut(name, 20), "arcturn…ecentTurns=1", "too narrow for that");
+        assert_eq!(cut("own=label", 5), "ow…el");
     }
 
     #[test]

@@ -238,6 +238,17 @@ impl ResultSet {
         }
     }
 
+    /// Title of a change against the baseline; a long name is not repeated.
+    pub fn versus(&self) -> String {
+        format!("vs {}", self.baseline_word())
+    }
+
+    /// The baseline in titles: its label, where that is short.
+    pub fn baseline_word(&self) -> &str {
+        const LONGEST: usize = 16;
+        self.baseline().filter(|label| label.chars().count() <= LONGEST).unwrap_or("baseline")
+    }
+
     /// Place of each policy among all, in the order of the totals: what gives it its colour everywhere.
     pub fn policy_places(&self) -> BTreeMap<&str, usize> {
         let mut places = BTreeMap::new();

@@ -85,7 +85,7 @@ fn colour_changes(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::results::tests::sample;
+    use crate::report::results::tests::{cell, sample};
 
     #[test]
     fn table() {
@@ -100,6 +100,19 @@ mod tests {
         assert!(table.iter().all(|line| line.chars().count() <= 72), "{text}");
         assert!(table[0].contains("hit rate") && table[0].contains("vs none"), "{text}");
         assert!(!table[0].contains("uncached"), "{text}");
+    }
+
+    #[test]
+    fn no_policy_goes_from_a_narrow_table_of_misses() {
+        let names = ["arcturn:keepRecentTurns=1", "arcturn:keepRecentTurns=9,minCharsPerPass=1000"];
+        let cells = names.map(|policy| cell("s", policy, 9, 1_000, 5_000_000_000_000));
+        let results = ResultSet::new(Default::default(), Vec::new(), cells.to_vec());
+        for width in [44, 60, 80] {
+            let text = write(&results, TableStyle { width: Some(width), colour: false });
+            let (_, misses) = text.split_once("paid, not read").expect("dollars alone");
+            let rows: Vec<&str> = misses.lines().filter(|line| line.starts_with("arcturn")).collect();
+            assert!(rows.len() == 2 && rows[0].contains("=1 ") && rows[1].contains("=1000"), "{text}");
+        }
     }
 
     #[test]

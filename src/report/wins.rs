@@ -59,9 +59,8 @@ fn cost(cell: &Cell) -> Share {
 /// The table of [`of`]; without rows where there is nothing to compare.
 pub fn grid(results: &ResultSet) -> Grid {
     let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
-    let baseline = results.baseline().unwrap_or_default();
     let titles = [
-        (format!("against {baseline}"), false),
+        (format!("against {}", results.baseline_word()), false),
         ("cheaper/equal/dearer".to_owned(), true),
         ("win rate, 95%".to_owned(), true),
         ("change a session".to_owned(), true),

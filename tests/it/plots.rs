@@ -117,6 +117,18 @@ fn every_kind_is_drawn_in_both_formats_and_both_themes() {
 }
 
 #[test]
+fn a_parameter_goes_by_its_whole_name_or_by_the_last_part_of_it() {
+    let dir = recordings();
+    let grid = "sweep 1.jsonl -p arcturn --grid minCharsPerPass=0,20000 -o swept";
+    done(dir.path(), &grid.split(' ').collect::<Vec<_>>());
+    let over = |name| draw(dir.path(), "swept", "sweep", &["--param", name]);
+    assert_eq!(over("minCharsPerPass"), over("contextEditing.minCharsPerPass"));
+    let slip = run(dir.path(), "plot swept --kind sweep --param minCharPerPass -o p.svg".split(' '));
+    assert_eq!(code(&slip), 2);
+    assert!(stderr(&slip).contains("did you mean `minCharsPerPass`?"), "{}", stderr(&slip));
+}
+
+#[test]
 fn bars_and_rankings_show_the_numbers_of_the_results() {
     let dir = recordings();
     done(

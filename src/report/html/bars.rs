@@ -7,7 +7,7 @@ use crate::metrics::group_digits;
 use crate::report::plot::palette;
 use crate::report::results::{ResultSet, Total};
 
-use super::escape::escape;
+use super::escape::{breakable, escape};
 use super::tables::{dollars, shown};
 
 /// Bars; of more totals, the cheapest are shown.
@@ -37,8 +37,9 @@ fn bars(results: &ResultSet, parts: fn(&Total) -> Vec<Part>) -> String {
         };
         let _ = write!(
             out,
-            "<li><span class=\"name\" title=\"{0}\">{0}</span><span class=\"bar\">",
-            escape(&name)
+            "<li><span class=\"name\" title=\"{}\">{}</span><span class=\"bar\">",
+            escape(&name),
+            breakable(&name)
         );
         for part in parts.iter().filter(|p| p.pusd > 0) {
             if !legend.contains(&(&part.colour, &part.name)) {
@@ -71,17 +72,11 @@ fn bars(results: &ResultSet, parts: fn(&Total) -> Vec<Part>) -> String {
 /// Cost by class.
 pub(super) fn cost(results: &ResultSet) -> String {
     bars(results, |total| {
-        let cost = &total.summary.cost;
-        let amounts = [cost.cache_read, cost.cache_write, cost.uncached, cost.output, cost.summarizer];
-        let classes = palette::CLASSES.iter().zip(amounts).enumerate();
-        classes
-            .map(|(i, ((name, _), pusd))| Part {
-                colour: format!("--class-{i}"),
-                name: (*name).to_owned(),
-                pusd,
-                about: dollars(pusd),
-            })
-            .collect()
+        let classes = palette::CLASSES.iter().enumerate().map(|(i, (name, _, pusd))| {
+            let pusd = pusd(&total.summary.cost);
+            Part { colour: format!("--class-{i}"), name: (*name).to_owned(), pusd, about: dollars(pusd) }
+        });
+        classes.collect()
     })
 }
 

@@ -21,6 +21,11 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A name that breaks between its parameters where it must, and before a value at the worst.
+pub(super) fn breakable(name: &str) -> String {
+    [':', ',', '='].iter().fold(escape(name).into_owned(), |text, c| text.replace(*c, &format!("{c}<wbr>")))
+}
+
 /// JSON inside a `script` element, which ends at the first `</script`.
 pub(super) fn script_json(json: &str) -> String {
     json.replace('<', "\\u003c")
@@ -90,6 +95,7 @@ mod tests {
             escape("<img src=x onerror='a()'> & \"b\""),
             "&lt;img src=x onerror=&#39;a()&#39;&gt; &amp; &quot;b&quot;"
         );
+        assert_eq!(breakable("a:b=1,<c>=2"), "a:<wbr>b=<wbr>1,<wbr>&lt;c&gt;=<wbr>2");
         assert_eq!(script_json("{\"a\":\"</script><b>\"}"), "{\"a\":\"\\u003c/script>\\u003cb>\"}");
     }
 

@@ -110,7 +110,7 @@ fn colours() -> String {
         for i in 0..8 {
             let _ = write!(out, "--line-{i}:{};", palette::look(i).ink.css(theme));
         }
-        for (i, (_, ink)) in palette::CLASSES.iter().enumerate() {
+        for (i, (_, ink, _)) in palette::CLASSES.iter().enumerate() {
             let _ = write!(out, "--class-{i}:{};", ink.css(theme));
         }
         for cause in crate::cause::Cause::ALL {

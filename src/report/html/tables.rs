@@ -6,8 +6,9 @@ use crate::metrics::{self, Usd, group_digits};
 use crate::report::grid::counted;
 use crate::report::results::{Change, Relative, ResultSet, Total};
 use crate::report::sweep::best;
+use crate::report::wins::{self, Wins};
 
-use super::escape::escape;
+use super::escape::{breakable, escape};
 
 /// Rows of the comparison; of more, the cheapest are shown.
 const ROWS: usize = 500;
@@ -15,6 +16,9 @@ const ROWS: usize = 500;
 fn number(n: u64) -> String {
     group_digits(u128::from(n))
 }
+
+/// Stands for the title of the change against the baseline.
+const VERSUS: &str = "vs {baseline}";
 
 /// Dollars as everywhere in reports.
 pub(super) fn dollars(pusd: u128) -> String {
@@ -42,11 +46,13 @@ fn tone(change: Option<Change>) -> &'static str {
 }
 
 fn card(label: &str, value: &str, detail: &str, tone: &str) -> String {
+    // A name needs more room than a number.
+    let long = if value.chars().count() > 12 { " long" } else { "" };
     format!(
-        "<div class=\"card {tone}\"><h3>{}</h3><p class=\"big\">{}</p><p>{}</p></div>\n",
-        escape(label),
-        escape(value),
-        escape(detail)
+        "<div class=\"card {tone}\"><h3>{}</h3><p class=\"big{long}\">{}</p><p>{}</p></div>\n",
+        breakable(label),
+        breakable(value),
+        breakable(detail)
     )
 }
 
@@ -172,7 +178,7 @@ const COLUMNS: &[Column] = &[
         sort: |t| Usd(t.summary.cost.total()).as_f64(),
     },
     Column {
-        title: "vs {baseline}",
+        title: VERSUS,
         about: "change of cost, over the sessions that both finished",
         optional: true,
         text: |t| change(t).map(Change::percent).unwrap_or_default(),
@@ -217,7 +223,7 @@ const COLUMNS: &[Column] = &[
 pub(super) fn comparison(results: &ResultSet) -> String {
     let rows = shown(results, ROWS);
     let many_models = results.has_many_models();
-    let baseline = results.baseline().unwrap_or_default();
+    let wins = wins::of(results);
     let empty = |column: &Column| {
         rows.iter().all(|&i| matches!((column.text)(&results.totals[i]).as_str(), "" | "0"))
     };
@@ -228,7 +234,14 @@ pub(super) fn comparison(results: &ResultSet) -> String {
         head(&mut out, "model", "the simulated model", "text");
     }
     for column in &columns {
-        head(&mut out, &column.title.replace("{baseline}", baseline), column.about, "number");
+        if column.title != VERSUS {
+            head(&mut out, column.title, column.about, "number");
+            continue;
+        }
+        head(&mut out, &results.versus(), column.about, "number");
+        if !wins.is_empty() {
+            head(&mut out, "cheaper in", "sessions that cost less than under the baseline", "number");
+        }
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     let best = best(results);
@@ -249,13 +262,17 @@ pub(super) fn comparison(results: &ResultSet) -> String {
             let _ = write!(out, "<td class=\"text\">{}</td>", escape(&total.model));
         }
         for column in &columns {
-            let class = if column.title.starts_with("vs") { tone(change(total)) } else { "" };
+            let class = if column.title == VERSUS { tone(change(total)) } else { "" };
             let _ = write!(
                 out,
                 "<td class=\"{class}\" data-v=\"{}\">{}</td>",
                 (column.sort)(total),
                 escape(&(column.text)(total))
             );
+            if column.title == VERSUS && !wins.is_empty() {
+                let own = wins.iter().find(|w| w.policy == total.policy && w.model == total.model);
+                out.push_str(&own.map_or_else(|| "<td data-v=\"-1\"></td>".to_owned(), won));
+            }
         }
         out.push_str("</tr>\n");
     }
@@ -269,6 +286,19 @@ pub(super) fn comparison(results: &ResultSet) -> String {
         );
     }
     out
+}
+
+/// How often a strategy is cheaper than the baseline; how sure that is, below the pointer.
+fn won(wins: &Wins) -> String {
+    let rate = wins.paired.win_rate_interval;
+    format!(
+        "<td data-v=\"{}\" title=\"win rate, 95 %: {:.0} % to {:.0} %\">{} of {}</td>",
+        wins.paired.win_rate,
+        rate.low * 100.0,
+        rate.high * 100.0,
+        wins.paired.wins,
+        wins.sessions
+    )
 }
 
 fn head(out: &mut String, title: &str, about: &str, kind: &str) {

@@ -29,6 +29,12 @@ pub fn short_number(n: u64) -> String {
     }
 }
 
+/// [`short_number`] with three digits that count.
+pub fn rounded_number(n: u64) -> String {
+    let unit = 10_u64.pow(n.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    short_number(n.saturating_add(unit / 2) / unit * unit)
+}
+
 /// Thins a line to at most four points per column of `width` columns between `first` and `last`: first,
 /// lowest, highest and last of each, so that no peak is lost.
 pub fn downsample(points: &[(u64, u64)], first: u64, last: u64, width: usize) -> Vec<(u64, u64)> {
@@ -66,6 +72,10 @@ mod tests {
     fn labels_are_short() {
         for (n, label) in [(0, "0"), (999, "999"), (50_000, "50k"), (1_200_000, "1.2M"), (2_500, "2.5k")] {
             assert_eq!(short_number(n), label);
+        }
+        for (n, label) in [(0, "0"), (109_856, "110k"), (33_145, "33.1k"), (1_581, "1.58k"), (999_900, "1M")]
+        {
+            assert_eq!(rounded_number(n), label);
         }
     }
 

@@ -45,12 +45,11 @@ pub struct Bars {
 }
 
 fn classes(cost: &CostPusd) -> Vec<f64> {
-    let amounts = [cost.cache_read, cost.cache_write, cost.uncached, cost.output, cost.summarizer];
-    amounts.map(|pusd| Usd(pusd).as_f64()).to_vec()
+    palette::CLASSES.iter().map(|(_, _, pusd)| Usd(pusd(cost)).as_f64()).collect()
 }
 
 fn class_parts() -> Vec<(String, Ink)> {
-    palette::CLASSES.iter().map(|(name, ink)| ((*name).to_owned(), *ink)).collect()
+    palette::CLASSES.iter().map(|(name, ink, _)| ((*name).to_owned(), *ink)).collect()
 }
 
 fn dollars(pusd: u128) -> String {
@@ -75,6 +74,14 @@ fn shown(results: &ResultSet) -> Vec<&Total> {
     totals.into_iter().map(|(_, total)| total).collect()
 }
 
+/// Behind a subtitle: which strategies are drawn, where there are too many.
+fn left_out(results: &ResultSet) -> String {
+    match results.totals.len() {
+        0..=ROWS => String::new(),
+        all => format!("; the {ROWS} cheapest of {all}"),
+    }
+}
+
 /// How many of what a picture is about.
 pub(super) fn subtitle(results: &ResultSet) -> String {
     let sessions = results.totals.iter().map(|t| t.sessions).max().unwrap_or(0);
@@ -96,7 +103,7 @@ impl Bars {
         };
         Bars {
             title: "Cost by strategy".into(),
-            subtitle: subtitle(results),
+            subtitle: subtitle(results) + &left_out(results),
             axis: "US dollars".into(),
             parts: class_parts(),
             bars: shown(results).into_iter().map(bar).collect(),
@@ -114,7 +121,7 @@ impl Bars {
         };
         Bars {
             title: "Paid for tokens not read from the cache, by cause".into(),
-            subtitle: subtitle(results),
+            subtitle: subtitle(results) + &left_out(results),
             axis: "US dollars".into(),
             parts: Cause::ALL.iter().map(|c| (c.name().replace('_', " "), palette::cause(*c))).collect(),
             bars: shown(results).into_iter().map(bar).collect(),
@@ -216,7 +223,11 @@ impl Bars {
             canvas.rect((from, y + 4.0), (to, y + ROW - 4.0), *ink);
             at += size;
         }
-        canvas.text((scale.at(at) + 6.0, middle), bar.note.clone(), 12.0, palette::INK, Anchor::Left);
+        let note = scale.at(at) + 6.0;
+        // No line of the grid goes through a number.
+        let end = note + Canvas::text_width(&bar.note, 12.0)?;
+        canvas.rect((note - 2.0, middle - 8.0), (end + 2.0, middle + 8.0), palette::PAPER);
+        canvas.text((note, middle), bar.note.clone(), 12.0, palette::INK, Anchor::Left);
         Ok(())
     }
 }

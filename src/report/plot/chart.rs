@@ -3,6 +3,7 @@
 //! Logarithms are those of `libm`, so that a picture is the same on every machine.
 
 use crate::error::Result;
+use crate::report::layout;
 
 use super::canvas::{Anchor, Canvas, Shape};
 use super::palette::{self, Ink, LineLook};
@@ -240,12 +241,15 @@ pub(super) fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Shortens a text to a width, with an ellipsis.
+/// Shortens a text to a width, with an ellipsis: a sentence loses its end, a name what tells least.
 pub(super) fn fit(text: &str, size: f64, width: f64) -> Result<String> {
     let mut kept: String = text.to_owned();
     let mut shown = kept.clone();
     while Canvas::text_width(&shown, size)? > width && kept.pop().is_some() {
-        shown = format!("{}…", kept.trim_end());
+        shown = match text.contains(' ') {
+            true => format!("{}…", kept.trim_end()),
+            false => layout::cut(text, kept.chars().count()),
+        };
     }
     Ok(shown)
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::error::Result;
 
+use super::axis::rounded_number;
 use super::canvas::{Anchor, Canvas, Shape};
 use super::chart::{Frame, LEGEND_TOP, MARGIN, Unit, capital, fit, title, widest};
 use super::trials::{Trial, Trials, words};
@@ -56,9 +57,13 @@ impl<'a> HeatMap<'a> {
         title(
             &mut canvas,
             &format!("{} over {} and {}", capital(&words(self.trials.metric)), self.x, self.y),
-            &format!("{}; outlined: cannot be told from the best, which has a dot", self.trials.subtitle),
+            &format!(
+                "{}; outlined: cannot be told from the best, which has a dot{}",
+                self.trials.subtitle,
+                if self.cells.contains(&None) { "; blank: not tried" } else { "" }
+            ),
         )?;
-        let labels: Vec<String> = self.ys.iter().map(label).collect();
+        let labels = ticks(&self.ys);
         let left = MARGIN + widest(labels.iter().map(String::as_str), 11.0, 160.0)? + 8.0;
         let frame =
             Frame { left, top: LEGEND_TOP + 14.0, right: width - MARGIN - 86.0, bottom: height - 48.0 };
@@ -148,8 +153,8 @@ impl<'a> HeatMap<'a> {
             canvas.text((frame.left - 8.0, y), text, 11.0, palette::MUTED, Anchor::Right);
         }
         let mut free = f64::NEG_INFINITY;
-        for (value, i) in self.xs.iter().zip(0_u32..) {
-            let (x, text) = (frame.left + (f64::from(i) + 0.5) * w, label(value));
+        for (text, i) in ticks(&self.xs).into_iter().zip(0_u32..) {
+            let x = frame.left + (f64::from(i) + 0.5) * w;
             let half = Canvas::text_width(&text, 11.0)? / 2.0;
             if x - half > free {
                 canvas.text((x, frame.bottom + 14.0), text, 11.0, palette::MUTED, Anchor::Centre);
@@ -180,11 +185,15 @@ impl<'a> HeatMap<'a> {
     }
 }
 
-fn label(value: &Value) -> String {
-    match value.as_u64() {
-        Some(n) => super::axis::short_number(n),
-        None => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
-    }
+/// Numbers are rounded where that leaves them different.
+fn ticks(values: &[Value]) -> Vec<String> {
+    let with = |number: fn(u64) -> String| -> Vec<String> {
+        let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        values.iter().map(|value| value.as_u64().map_or_else(|| word(value), number)).collect()
+    };
+    let rounded = with(rounded_number);
+    let differ = (1..rounded.len()).all(|i| !rounded[..i].contains(&rounded[i]));
+    if differ { rounded } else { with(|n| n.to_string()) }
 }
 
 /// Values of a parameter, numbers in their order.

@@ -3,6 +3,7 @@
 use plotters::style::RGBColor;
 
 use crate::cause::Cause;
+use crate::sim::CostPusd;
 
 /// On white or on black paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,13 +103,17 @@ pub fn look(index: usize) -> LineLook {
 #[cfg(test)]
 const LOOKS: usize = 32;
 
-/// What is paid for: classes of cost and their colours, in the order of bars.
-pub const CLASSES: [(&str, Ink); 5] = [
-    ("cache read", Ink::new(0x56_b4e9, 0x4b_a7e8)),
-    ("cache write", Ink::new(0xe6_9f00, 0xf2_bd45)),
-    ("uncached input", Ink::new(0xd5_5e00, 0xf5_8540)),
-    ("output", Ink::new(0x00_9e73, 0x2c_c498)),
-    ("summarizer", Ink::new(0xcc_79a7, 0xe2_97c2)),
+/// What one class of a cost comes to, in pico-dollars.
+pub type Amount = fn(&CostPusd) -> u128;
+
+/// What is paid for: name, colour and amount of each class of cost, in the order of bars. Together they are the whole cost.
+pub const CLASSES: [(&str, Ink, Amount); 6] = [
+    ("cache read", Ink::new(0x56_b4e9, 0x4b_a7e8), |cost| cost.cache_read),
+    ("cache write", Ink::new(0xe6_9f00, 0xf2_bd45), |cost| cost.cache_write),
+    ("uncached input", Ink::new(0xd5_5e00, 0xf5_8540), |cost| cost.uncached),
+    ("output", Ink::new(0x00_9e73, 0x2c_c498), |cost| cost.output),
+    ("summarizer", Ink::new(0xcc_79a7, 0xe2_97c2), |cost| cost.summarizer),
+    ("pings", Ink::new(0x8a_5a20, 0xc4_9a62), |cost| cost.keep_alive),
 ];
 
 /// Colour of a cause of misses. Frequent ones have one of their own; what is nobody's fault is grey.
@@ -176,6 +181,19 @@ pub fn scale(share: f64) -> (Ink, Ink) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_classes_are_the_whole_cost() {
+        let cost = CostPusd {
+            uncached: 1,
+            cache_read: 2,
+            cache_write: 4,
+            output: 8,
+            summarizer: 16,
+            keep_alive: 32,
+        };
+        assert_eq!(CLASSES.iter().map(|(_, _, pusd)| pusd(&cost)).sum::<u128>(), cost.total());
+    }
 
     #[test]
     fn thirty_two_lines_look_different_from_each_other() {

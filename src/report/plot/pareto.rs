@@ -78,28 +78,34 @@ impl Pareto<'_> {
             steps.push(at);
         }
         canvas.path(steps.clone(), palette::MUTED, 1.5);
+        let points: Vec<(f64, f64)> = (0..all.trials.len()).map(point).collect();
+        let is_baseline = |i: &usize| all.trials[*i].label == all.baseline;
+        let mut named = front.clone();
+        named.extend((0..all.trials.len()).filter(|i| is_baseline(i) && !front.contains(i)));
         let few = all.trials.len() <= FEW;
         let radius = if all.trials.len() > MANY { 2.5 } else { 4.0 };
-        let others = (0..all.trials.len()).rev().filter(|i| !front.contains(i));
-        // What is on the front lies above all others.
-        for (i, is_front) in others.map(|i| (i, false)).chain(front.iter().map(|i| (*i, true))) {
+        // What is named lies above all others.
+        let others = (0..all.trials.len()).rev().filter(|i| !named.contains(i));
+        for (i, is_named) in others.map(|i| (i, false)).chain(named.iter().map(|i| (*i, true))) {
             let trial = &all.trials[i];
             let shape = match trial.is_sound {
-                true if trial.label == all.baseline => Shape::Diamond,
+                true if is_baseline(&i) => Shape::Diamond,
                 true => Shape::Circle,
                 false => Shape::Cross,
             };
-            let ink = if few || is_front { palette::look(trial.place).ink } else { palette::MUTED };
-            canvas.mark(point(i), shape, ink, if is_front { 6.0 } else { radius });
+            let ink = if few || is_named { palette::look(trial.place).ink } else { palette::MUTED };
+            canvas.mark(points[i], shape, ink, if is_named { 6.0 } else { radius });
         }
-        let mut named = front.clone();
-        named.extend(all.ranked().into_iter().filter(|i| few && !front.contains(i)));
-        let points: Vec<(f64, f64)> = (0..all.trials.len()).map(point).collect();
+        if few {
+            let rest: Vec<usize> = all.ranked().into_iter().filter(|i| !named.contains(i)).collect();
+            named.extend(rest);
+        }
         self.names(&mut canvas, &frame, &named, &steps, &points)?;
         canvas.encode(format)
     }
 
-    /// Writes names beside their points where they cover neither one another, nor a point, nor the front.
+    /// Writes names beside their points where they cover neither one another, nor a point, nor the front. A name that
+    /// stands further away has a line to its point.
     fn names(
         &self,
         canvas: &mut Canvas,
@@ -118,7 +124,7 @@ impl Pareto<'_> {
             let (x, y) = points[*i];
             let label = fit(&self.trials.trials[*i].label, 12.0, 280.0)?;
             let width = Canvas::text_width(&label, 12.0)?;
-            let places = [
+            let near = [
                 (10.0, 0.0),
                 (-10.0 - width, 0.0),
                 (-width / 2.0, -15.0),
@@ -127,10 +133,11 @@ impl Pareto<'_> {
                 (4.0, 15.0),
                 (-width - 4.0, -15.0),
                 (-width - 4.0, 15.0),
-                (8.0, 30.0),
-                (8.0, -30.0),
             ];
-            let boxes = places.map(|(dx, dy)| [x + dx, y + dy - 7.0, x + dx + width, y + dy + 7.0]);
+            let rows = (2..=8_u32).flat_map(|row| [15.0, -15.0].map(|dy| f64::from(row) * dy));
+            let far = rows.flat_map(|dy| [(8.0, dy), (-width - 8.0, dy), (-width / 2.0, dy)]);
+            let places = near.into_iter().chain(far);
+            let mut boxes = places.map(|(dx, dy)| [x + dx, y + dy - 7.0, x + dx + width, y + dy + 7.0]);
             let fits = |b: &[f64; 4]| {
                 let inside = b[0] > frame.left
                     && b[2] < frame.right + 12.0
@@ -138,14 +145,13 @@ impl Pareto<'_> {
                     && b[3] < frame.bottom;
                 inside && taken.iter().all(|t| b[2] < t[0] || b[0] > t[2] || b[3] < t[1] || b[1] > t[3])
             };
-            if let Some(found) = boxes.into_iter().find(fits) {
-                canvas.text(
-                    (found[0], f64::midpoint(found[1], found[3])),
-                    label,
-                    12.0,
-                    palette::INK,
-                    Anchor::Left,
-                );
+            if let Some(found) = boxes.find(fits) {
+                let middle = f64::midpoint(found[1], found[3]);
+                if (middle - y).abs() > 20.0 {
+                    let end = if middle < y { found[3] } else { found[1] };
+                    canvas.path(vec![(x.clamp(found[0], found[2]), end), (x, y)], palette::MUTED, 0.75);
+                }
+                canvas.text((found[0], middle), label, 12.0, palette::INK, Anchor::Left);
                 taken.push(found);
             }
         }

@@ -50,10 +50,14 @@ impl Ranking<'_> {
         } else {
             "; too few sessions for intervals"
         };
+        let left_out = match all.trials.len() {
+            0..=ROWS => String::new(),
+            count => format!("; the best {ROWS} of {count}"),
+        };
         title(
             &mut canvas,
             &format!("Strategies by {metric}, best first"),
-            &format!("{}{whiskers}", all.subtitle),
+            &format!("{}{whiskers}{left_out}", all.subtitle),
         )?;
         let scale = scale(&rows, &frame);
         x_axis(

@@ -92,7 +92,7 @@ impl UsageStack {
         let boxes = classes
             .iter()
             .zip(palette::CLASSES)
-            .map(|(name, (_, ink))| (Sample::Box(ink), (*name).to_owned()));
+            .map(|(name, (_, ink, _))| (Sample::Box(ink), (*name).to_owned()));
         let expired = self.panels.iter().any(|p| p.points.iter().any(|p| p.expired));
         let mark =
             expired.then(|| (Sample::Mark(Shape::Diamond, palette::INK), "cache life over".to_owned()));
@@ -149,7 +149,7 @@ fn draw_panel(canvas: &mut Canvas, axes: &Axes, panel: &UsagePanel, bottom: f64)
     let mut below: Vec<f64> = vec![bottom; points.len()];
     let parts: [fn(&Usage) -> u64; 3] =
         [|u| u.cache_read_tokens, |u| u.cache_write_tokens(), |u| u.uncached_tokens];
-    for (part, (_, ink)) in parts.iter().zip(palette::CLASSES) {
+    for (part, (_, ink, _)) in parts.iter().zip(palette::CLASSES) {
         let above: Vec<f64> =
             points.iter().zip(&below).map(|(p, y)| y - axes.height(part(&p.usage))).collect();
         let xs: Vec<f64> = points.iter().map(|p| axes.x(p.request)).collect();
