@@ -12,6 +12,7 @@ use ctxsim::provider::block_cache::{BlockCache, BlockSpec, Eviction};
 
 fn blocks(criterion: &mut Criterion) {
     let prompts = mooncake::prompts();
+    assert!(prompts.is_sorted_by_key(|prompt| prompt.at_ms), "requests come in the order of their times");
     let references: usize = prompts.iter().map(|p| p.blocks.len()).sum();
     let mut group = criterion.benchmark_group("blocks");
     group.throughput(Throughput::Elements(references as u64));

@@ -174,6 +174,9 @@ fn facts(model: &ModelSpec, prices: &[&Price]) -> Vec<(&'static str, String)> {
         facts.extend(price_facts(price));
     }
     facts.push(("other prices", factors(model)));
+    let rent = model.storage_pusd_per_token_hour.map(per_million);
+    let rent = rent.map(|usd| format!("{usd} USD per million tokens and hour, in no cost"));
+    facts.push(("explicit caches", rent.unwrap_or_default()));
     if let Some(cache) = &model.cache {
         facts.extend([
             ("cached from", tokens(cache.minimum_tokens)),
@@ -315,6 +318,7 @@ fn model_json(model: &ModelSpec, price: Option<&Price>, prices: &[&Price]) -> se
         "price_as_of": price.map(|p| &p.as_of),
         "prices": prices.iter().map(|p| price_json(p)).collect::<Vec<_>>(),
         "price_factors": model.price_factors,
+        "storage_usd_per_million_token_hours": model.storage_pusd_per_token_hour.and_then(number),
         "cache": model.cache.as_ref().map(cache_json),
         "thinking": word(model.thinking), "binding": word(model.binding),
         "adaptive_thinking": model.adaptive_thinking, "server_editing": model.server_editing,

@@ -178,6 +178,9 @@ pub struct ModelSpec {
     pub price_factors: Factors,
     /// What its vendor says a read costs, in millionths of the input price.
     pub read_multiple_millionths: Option<u64>,
+    /// Rent of an explicit cache, where the vendor has such a price: pico-dollars per token and hour. No strategy rents
+    /// one, so it is in no cost.
+    pub storage_pusd_per_token_hour: Option<u64>,
     /// Where all this was read.
     pub sources: Vec<Source>,
     /// Hash of the id: where every prefix chain of this model starts.

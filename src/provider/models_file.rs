@@ -333,6 +333,7 @@ fn blank() -> ModelSpec {
         prices: PriceTable::default(),
         price_factors: Factors::default(),
         read_multiple_millionths: None,
+        storage_pusd_per_token_hour: None,
         sources: Vec::new(),
         seed: 0,
     }

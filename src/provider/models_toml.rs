@@ -72,6 +72,7 @@ model_fields! {
     peak_hours: PeakHours,
     price_factors: Factors,
     read_multiple: f64,
+    storage_usd_per_mtok_hour: f64,
     source: Vec<Source>,
 }
 
@@ -133,6 +134,11 @@ impl Fields {
             let millionths = price_file::parse_usd_per_mtok(&format!("{multiple}"))
                 .ok_or_else(|| wrong("read_multiple is a decimal with at most 6 places"))?;
             model.read_multiple_millionths = Some(millionths);
+        }
+        if let Some(usd) = self.storage_usd_per_mtok_hour {
+            let pusd = price_file::parse_usd_per_mtok(&format!("{usd}"))
+                .ok_or_else(|| wrong("storage_usd_per_mtok_hour is a USD amount with at most 6 decimals"))?;
+            model.storage_pusd_per_token_hour = Some(pusd);
         }
         Ok(())
     }

@@ -13,7 +13,8 @@
 //!   it is documented for OpenAI and assumed for the others. That xAI's tier includes its threshold is what one of
 //!   two price lists says.
 //! * A session of before a model's first known price, or after its last, is priced by the first row of its table.
-//! * Storage of explicit caches (Gemini, per token and hour) is not charged.
+//! * Gemini's explicit caches, rented per token and hour, are not modelled: no strategy makes one. What the rent is, where it
+//!   is known, stands with the model ([`super::ModelSpec::storage_pusd_per_token_hour`]) and is in no cost.
 
 use std::sync::Arc;
 

@@ -436,3 +436,22 @@ fn a_read_without_a_price_is_not_free() {
     assert_eq!(unknown.cost(&read).total(), 564_382 * 3_000_000);
     assert_eq!(free.cost(&read).total(), 0);
 }
+
+#[test]
+fn the_rent_of_explicit_caches_is_data_and_in_no_cost() {
+    let models = Models::builtin().unwrap();
+    let rent = |id: &str| models.get(id).unwrap().storage_pusd_per_token_hour;
+    for id in ["gemini-3.6-flash", "gemini-3.7-flash", "gemini-3.8-flash"] {
+        assert_eq!(rent(id), Some(500_000), "{id}: half a dollar for a million tokens and an hour");
+    }
+    for id in ["gemini-4-argon", "gemini-3.5-flash", "claude-opus-5"] {
+        assert_eq!(rent(id), None, "{id}: none is known");
+    }
+    let mut own = Models::builtin().unwrap();
+    own.add_toml("[[model]]\nid = \"gemini-2.5-pro\"\nstorage_usd_per_mtok_hour = 4.5\n", "own.toml")
+        .unwrap();
+    assert_eq!(own.get("gemini-2.5-pro").unwrap().storage_pusd_per_token_hour, Some(4_500_000));
+    let error =
+        own.add_toml("[[model]]\nid = \"x\"\nstorage_usd_per_mtok_hour = -1\n", "own.toml").unwrap_err();
+    assert!(error.to_string().contains("storage_usd_per_mtok_hour"), "{error}");
+}
