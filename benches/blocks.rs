@@ -2,7 +2,6 @@
 //! 50,000 are kept. Throughput is references a second; reading the trace and naming blocks are left out.
 
 #[path = "../tests/it/mooncake_trace.rs"]
-#[expect(dead_code, reason = "blocks alone have no times")]
 mod mooncake;
 
 use std::hint::black_box;
