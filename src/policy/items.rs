@@ -211,7 +211,7 @@ pub(super) fn stub_for(
             return Some(Candidate { stub, saved, saved_utf16: utf16_before });
         }
         StubSize::Law(law) => {
-            let utf16 = law.utf16(&replace::facts_of(view, block, utf16_before));
+            let utf16 = replace::stub_utf16(law, view, block, utf16_before);
             (StubTokens::Utf16(utf16), utf16, None)
         }
         StubSize::Ends(ends) => {

@@ -119,18 +119,30 @@ pub struct WithPath {
 
 impl StubLaw {
     /// UTF-16 units of the stub, excerpts left out.
-    #[inline(always)]
     pub fn utf16(&self, facts: &Facts) -> u64 {
+        let names = [facts.tool_utf16, facts.tool_json_utf16, facts.path_utf16];
+        self.utf16_of(names, facts.is_error, |figure| facts.figure(figure))
+    }
+
+    /// The same of a stub that names a tool, the tool as JSON, and a path of these lengths, and figures that are
+    /// looked up where they are printed.
+    #[inline(always)]
+    pub(super) fn utf16_of(
+        &self,
+        [tool_utf16, tool_json_utf16, path_utf16]: [u64; 3],
+        is_error: bool,
+        figure: impl Fn(Figure) -> u64,
+    ) -> u64 {
         let (fixed, paths) = match &self.with_path {
-            Some(with) if facts.path_utf16 > 0 => (with.fixed, with.path),
+            Some(with) if path_utf16 > 0 => (with.fixed, with.path),
             _ => (self.fixed, self.path),
         };
         fixed
-            + self.tool * facts.tool_utf16
-            + self.tool_json * facts.tool_json_utf16
-            + paths * facts.path_utf16
-            + self.digits.iter().map(|f| digits(facts.figure(*f))).sum::<u64>()
-            + if facts.is_error { self.error } else { 0 }
+            + self.tool * tool_utf16
+            + self.tool_json * tool_json_utf16
+            + paths * path_utf16
+            + self.digits.iter().map(|f| digits(figure(*f))).sum::<u64>()
+            + if is_error { self.error } else { 0 }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::action::{Ends, Items, StubRule, StubSize};
 use super::estimate::TextSize;
-use super::laws::{Facts, lines_in_part};
+use super::laws::{Facts, Figure, StubLaw, lines_in_part};
 use super::strategy::Unit;
 use super::view::{Stored, View};
 use crate::session::Flags;
@@ -10,12 +10,7 @@ use crate::tokens::{scale_milli, scale_ratio};
 
 /// What a stub of `block` may print.
 pub fn facts(view: &View<'_>, block: u32) -> Facts {
-    facts_of(view, block, view.result_utf16(block))
-}
-
-/// The same, of an item of which so much is known already.
-#[inline(always)]
-pub fn facts_of(view: &View<'_>, block: u32, chars: u64) -> Facts {
+    let chars = view.result_utf16(block);
     let i = block as usize;
     let blocks = &view.session.blocks;
     let name = view.tool_name(block);
@@ -30,6 +25,24 @@ pub fn facts_of(view: &View<'_>, block: u32, chars: u64) -> Facts {
         is_error: blocks.flags[i].has(Flags::ERROR),
         ..Facts::default()
     }
+}
+
+/// UTF-16 units of a stub for an item of `chars`: as [`StubLaw::utf16`] of its facts.
+#[inline(always)]
+pub(super) fn stub_utf16(law: &StubLaw, view: &View<'_>, block: u32, chars: u64) -> u64 {
+    let name = view.tool_name(block);
+    let stored = view.stored_of(block);
+    let path_utf16 = stored.map_or(0, |s| u64::from(s.path_utf16));
+    let names = [u64::from(name.utf16), u64::from(name.json_utf16), path_utf16];
+    let blocks = &view.session.blocks;
+    let i = block as usize;
+    law.utf16_of(names, blocks.flags[i].has(Flags::ERROR), |figure| match figure {
+        Figure::Chars => chars,
+        Figure::Bytes => u64::from(stored.map_or(blocks.bytes[i], |s| s.bytes)),
+        Figure::Lines => u64::from(stored.map_or(blocks.lines[i], |s| s.lines)),
+        // What a stub of a whole item leaves unsaid.
+        Figure::Limit | Figure::OmittedChars | Figure::OmittedLines | Figure::OmittedBytes => 0,
+    })
 }
 
 /// Text sizes of stored content.

@@ -107,7 +107,7 @@ mod tests {
         let names = ["arcturn:keepRecentTurns=1", "arcturn:keepRecentTurns=9,minCharsPerPass=1000"];
         let cells = names.map(|policy| cell("s", policy, 9, 1_000, 5_000_000_000_000));
         let results = ResultSet::new(Default::default(), Vec::new(), cells.to_vec());
-        for width in [44, 60, 80] {
+        for width in [44, 60, 72] {
             let text = write(&results, TableStyle { width: Some(width), colour: false });
             let (_, misses) = text.split_once("paid, not read").expect("dollars alone");
             let rows: Vec<&str> = misses.lines().filter(|line| line.starts_with("arcturn")).collect();

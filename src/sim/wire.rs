@@ -266,7 +266,10 @@ impl Wire {
     /// The last block before `end` that can carry a breakpoint: thinking cannot.
     fn last_markable(&self, end: usize) -> Option<u32> {
         let can_carry = |b: &SentBlock| b.kind != SentKind::Thinking && !b.kind.is_prefix();
-        self.blocks[..end].iter().rposition(can_carry).and_then(|i| u32::try_from(i).ok())
+        match self.blocks[..end].last() {
+            Some(last) if can_carry(last) => u32::try_from(end - 1).ok(),
+            _ => self.blocks[..end].iter().rposition(can_carry).and_then(|i| u32::try_from(i).ok()),
+        }
     }
 }
 
