@@ -68,7 +68,9 @@ fn page_name(command: &clap::Command) -> String {
 fn page(command: &clap::Command, name: &str) -> Result<Vec<u8>, Failure> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).title(name.to_uppercase()).render(&mut page)?;
-    Ok(page)
+    // What stands after the help begins with examples, and has no better name for the generator.
+    let text = String::from_utf8_lossy(&page).replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n");
+    Ok(text.into_bytes())
 }
 
 #[cfg(test)]
@@ -81,7 +83,7 @@ mod tests {
         for command in root.get_subcommands() {
             let text = String::from_utf8(page(command, &page_name(command)).expect("memory")).expect("UTF-8");
             assert!(text.contains(".SH OPTIONS") && text.contains(r"\-\-quiet"), "{}", command.get_name());
-            assert!(text.contains(".SH NAME"), "{}", command.get_name());
+            assert!(text.contains(".SH NAME") && text.contains(".SH EXAMPLES"), "{}", command.get_name());
         }
     }
 }

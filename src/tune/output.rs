@@ -147,7 +147,8 @@ pub fn sentences(tuned: &Tuned, reproduction: &Reproduction) -> Vec<String> {
     }
     for front in &tuned.fronts {
         let labels: Vec<&str> = front.members.iter().map(|i| tuned.tried[*i].label.as_str()).collect();
-        out.push(format!("Cost against {}: {}.", front.metric.name(), labels.join("; ")));
+        let metric = front.metric.name();
+        out.push(format!("Beaten by none in both cost and {metric}: {}.", labels.join("; ")));
     }
     let constraints: Vec<String> = settings.constraints.iter().map(ToString::to_string).collect();
     let subject = if constraints.is_empty() {
