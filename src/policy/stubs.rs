@@ -11,7 +11,7 @@ use super::items::{boundary, first_free, needs_law, stub_for};
 use super::live::Seen;
 use super::plan::{Plan, ReplacePlan, StubPlan};
 use super::replace;
-use super::strategy::Unit;
+use super::strategy::{Turn, Unit};
 use super::twins::{Repeated, Twins};
 use super::view::{State, Stored, View};
 use crate::session::{BlockKind, Flags, NONE, Session};
@@ -133,10 +133,24 @@ impl RuleState {
     /// decide anew at every request take back what they did, and these do not remember what they saw.)
     #[inline]
     pub(super) fn falls_short(&self, stub: &StubRule, view: &View<'_>) -> bool {
-        self.unseen.is_some_and(|(looked_utf16, changes)| {
-            let unseen_utf16 = view.tool_results_utf16.saturating_sub(looked_utf16);
-            changes == view.changed.count() && self.pending_saved + unseen_utf16 < stub.savings.min
-        })
+        let Some((looked_utf16, changes)) = self.unseen else { return false };
+        if changes != view.changed.count() {
+            return false;
+        }
+        let unseen_utf16 = view.tool_results_utf16.saturating_sub(looked_utf16);
+        self.pending_saved + unseen_utf16 < stub.savings.min || self.waits_for_recent(stub, view)
+    }
+
+    /// Whether it cannot because too much of that is recent.
+    fn waits_for_recent(&self, stub: &StubRule, view: &View<'_>) -> bool {
+        /// More are looked at once, and not at every request again.
+        const RESULTS_MAX: usize = 64;
+        let unseen = &view.results[self.cursor..];
+        let Some(turns) = stub.keep.turns.filter(|_| stub.keep.turn == Turn::Assistant) else { return false };
+        let boundary = view.turn_boundary(turns);
+        let older = unseen.iter().take(RESULTS_MAX).take_while(|b| **b < boundary);
+        let (count, utf16) = older.fold((0, 0), |(n, sum), b| (n + 1, sum + view.result_utf16(*b)));
+        count < RESULTS_MAX && self.pending_saved + utf16 < stub.savings.min
     }
 
     /// What was looked at so far is not enough. No result saves more than it holds, so how much there was to look at

@@ -35,6 +35,10 @@ pub trait Recorder {
     fn sent(&mut self, _blocks: &[SentBlock]) {}
     /// One served request.
     fn request(&mut self, _row: &RequestRow) {}
+    /// Whether rows of requests are wanted at all; `false` spares building them.
+    fn wants_requests(&self) -> bool {
+        true
+    }
     /// One offload, pass, compaction, rejection, recovery or violation.
     fn event(&mut self, _event: &SimEvent) {}
     /// Whether events are wanted at all; `false` spares building them.
@@ -47,7 +51,11 @@ pub trait Recorder {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoRecorder;
 
-impl Recorder for NoRecorder {}
+impl Recorder for NoRecorder {
+    fn wants_requests(&self) -> bool {
+        false
+    }
+}
 
 /// Keeps everything.
 #[derive(Debug, Clone, Default)]

@@ -172,21 +172,22 @@ impl<'a, R: Recorder> Recording<'a, R> {
             s.book_miss(Cause::NewContent, done.miss.new_tokens, paid_for_new);
         }
         let at_ms = step.start_ms;
-        let gap_ms = at_ms.zip(self.last_start_ms).map(|(now, last)| now - last);
-        self.last_start_ms = at_ms;
-        self.recorder.request(&RequestRow {
-            request: self.number(),
-            at_ms,
-            gap_ms,
-            usage,
-            cost_pusd: cost.total(),
-            miss_cause: done.miss.cause,
-            missed_tokens: done.miss.missed_tokens,
-            estimate_tokens,
-            passes: self.passes,
-            compactions: self.compactions,
-            rejections: self.rejections,
-        });
+        let before_ms = std::mem::replace(&mut self.last_start_ms, at_ms);
+        if self.recorder.wants_requests() {
+            self.recorder.request(&RequestRow {
+                request: self.number(),
+                at_ms,
+                gap_ms: at_ms.zip(before_ms).map(|(now, last)| now - last),
+                usage,
+                cost_pusd: cost.total(),
+                miss_cause: done.miss.cause,
+                missed_tokens: done.miss.missed_tokens,
+                estimate_tokens,
+                passes: self.passes,
+                compactions: self.compactions,
+                rejections: self.rejections,
+            });
+        }
         usage
     }
 
