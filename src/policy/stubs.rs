@@ -84,8 +84,8 @@ impl RuleState {
             EditView::Ledger | EditView::Destructive => {
                 let firing = firing?;
                 let boundary = self.look_at_new(stub, view, law);
+                self.note_unseen(stub, view);
                 if self.pending_saved < stub.savings.min {
-                    self.note_unseen(stub, view);
                     return None;
                 }
                 self.drop_stale(stub, view);
@@ -153,8 +153,8 @@ impl RuleState {
         count < RESULTS_MAX && self.pending_saved + utf16 < stub.savings.min
     }
 
-    /// What was looked at so far is not enough. No result saves more than it holds, so how much there was to look at
-    /// tells later whether it is worth while.
+    /// Everything up to the boundary was looked at. No result saves more than it holds, so how much has come since
+    /// tells later whether it is worth while to look again.
     fn note_unseen(&mut self, stub: &StubRule, view: &View<'_>) {
         let is_bounded = stub.savings.unit == Unit::Utf16
             && stub.repeated.is_none()
