@@ -138,19 +138,8 @@ impl RuleState {
             return false;
         }
         let unseen_utf16 = view.tool_results_utf16.saturating_sub(looked_utf16);
-        self.pending_saved + unseen_utf16 < stub.savings.min || self.waits_for_recent(stub, view)
-    }
-
-    /// Whether it cannot because too much of that is recent.
-    fn waits_for_recent(&self, stub: &StubRule, view: &View<'_>) -> bool {
-        /// More are looked at once, and not at every request again.
-        const RESULTS_MAX: usize = 64;
-        let unseen = &view.results[self.cursor..];
-        let Some(turns) = stub.keep.turns.filter(|_| stub.keep.turn == Turn::Assistant) else { return false };
-        let boundary = view.turn_boundary(turns);
-        let older = unseen.iter().take(RESULTS_MAX).take_while(|b| **b < boundary);
-        let (count, utf16) = older.fold((0, 0), |(n, sum), b| (n + 1, sum + view.result_utf16(*b)));
-        count < RESULTS_MAX && self.pending_saved + utf16 < stub.savings.min
+        let may_save = self.pending_saved + unseen_utf16;
+        may_save < stub.savings.min || may_save.saturating_sub(recent_utf16(stub, view)) < stub.savings.min
     }
 
     /// Everything up to the boundary was looked at. No result saves more than it holds, so how much has come since
@@ -431,6 +420,18 @@ impl RuleState {
         let is_there = stub.items != Items::Thinking || flags.is_replayable();
         is_there && stub.errors.takes(flags.has(Flags::ERROR)) && !self.is_excepted(view.session, block)
     }
+}
+
+/// UTF-16 units of the newest results that the rule leaves alone for being recent: of those, what has no boundary of
+/// another kind before it. Nothing in front of the boundary of an earlier look is ever recent again, unless the history
+/// changed.
+fn recent_utf16(stub: &StubRule, view: &View<'_>) -> u64 {
+    /// Fewer are enough to tell most times, and it is asked at every request.
+    const RESULTS_MAX: usize = 32;
+    let Some(turns) = stub.keep.turns.filter(|_| stub.keep.turn == Turn::Assistant) else { return 0 };
+    let boundary = view.turn_boundary(turns);
+    let recent = view.results.iter().rev().take(RESULTS_MAX).take_while(|b| **b >= boundary);
+    recent.map(|b| view.result_utf16(*b)).sum()
 }
 
 /// Whether a rule put a stub in the place of the item.

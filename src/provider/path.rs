@@ -306,11 +306,12 @@ impl Path {
         if self.nodes.get(index).is_none_or(|first| first.position > store.deepest()) {
             return;
         }
-        let nodes = self.nodes.iter().enumerate().skip(index);
-        for (index, node) in nodes {
-            let entry = if store.may_hold(node.chain) { store.take(node.chain) } else { None };
-            if let Some(entry) = entry {
-                self.cached.push(Cached { index: index as u32, position: node.position, entry });
+        for (behind, node) in self.nodes[index..].iter().enumerate() {
+            if store.may_hold(node.chain)
+                && let Some(entry) = store.take(node.chain)
+            {
+                let index = (index + behind) as u32;
+                self.cached.push(Cached { index, position: node.position, entry });
             } else if self.is_prefix_closed {
                 self.looks_up = false;
                 return;
