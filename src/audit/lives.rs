@@ -2,9 +2,9 @@
 //! life, and if all write for the long one.
 //!
 //! A request that comes after the short life is over and before the long one writes its prefix again under the one and
-//! reads it under the other; every write costs more under the other. Which weighs more is told by the gaps: the long life
-//! pays where the share of such late requests is above `extra cost of the writes / cost of writing the prefixes again`; what
-//! not even the long life saves to write is among those writes.
+//! reads it under the other; every write costs more under the other. Which weighs more is told by the gaps: if late
+//! requests had prefixes as long as the others, the long life would pay where their share is above `extra cost of the
+//! writes / cost of writing the prefixes again`; what not even the long life saves to write is among those writes.
 //!
 //! # Divergence from the real API
 //!
@@ -15,6 +15,7 @@
 
 use super::judge::Series;
 use crate::cause::Cause;
+use crate::provider::cache_spec::{CacheKind, CacheSpec};
 use crate::provider::price::Rates;
 
 const SHORT_LIFE_MS: i64 = 300_000;
@@ -43,7 +44,8 @@ pub struct Lives {
 }
 
 impl Lives {
-    /// Share of requests that must be late for the long life to pay, in millionths; `None` if it never does.
+    /// Share of requests, with prefixes as long as the others, that must be late for the long life to pay, in millionths;
+    /// `None` if it never does.
     pub fn break_even_millionths(&self) -> Option<u64> {
         let share = (self.extra_pusd * 1_000_000).checked_div(self.rewrite_pusd)?;
         u64::try_from(share).ok()
@@ -107,9 +109,18 @@ fn times(tokens: u64, rate: u64) -> u128 {
     u128::from(tokens) * u128::from(rate)
 }
 
-/// What both lives would have cost a session; `None` where its client does not choose, or a price is not known.
+/// What both lives would have cost a session; `None` where its client or its model has not the choice between these
+/// two, or a price is not known.
 pub(super) fn of(series: &Series<'_>) -> Option<Lives> {
     if !series.explicit {
+        return None;
+    }
+    let has_both = |cache: CacheSpec| {
+        let lives = [cache.short_ttl_ms, cache.long_ttl_ms];
+        lives == [SHORT_LIFE_MS, LONG_LIFE_MS] && matches!(cache.kind, CacheKind::Breakpoints(_))
+    };
+    let caches = (0..series.rows.len()).filter_map(|i| series.model(i).and_then(|model| model.cache));
+    if !caches.into_iter().all(has_both) {
         return None;
     }
     let uses: Vec<Use<'_>> = (0..series.rows.len()).map(|i| use_of(series, i)).collect::<Option<_>>()?;
@@ -147,8 +158,6 @@ fn use_of<'s>(series: &'s Series<'_>, i: usize) -> Option<Use<'s>> {
         expected.map_or(usage.cache_read_tokens, |tokens| tokens.clamp(usage.cache_read_tokens, cached));
     // What the first request reads was not written by this session.
     let floor = if i == 0 { prefix } else { series.floor_tokens.min(prefix) };
-    let lives = series.model(i).and_then(|model| model.cache);
-    let lives = lives.map_or([SHORT_LIFE_MS, LONG_LIFE_MS], |cache| [cache.short_ttl_ms, cache.long_ttl_ms]);
     let gap_ms = row.verdict.gap_ms.unwrap_or(0);
     let new = cached - prefix;
     Some(Use {
@@ -157,6 +166,6 @@ fn use_of<'s>(series: &'s Series<'_>, i: usize) -> Option<Use<'s>> {
         new,
         prefix,
         floor,
-        alive: lives.map(|life| gap_ms < life),
+        alive: [SHORT_LIFE_MS, LONG_LIFE_MS].map(|life| gap_ms < life),
     })
 }

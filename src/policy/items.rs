@@ -164,6 +164,7 @@ fn size_boundary(
 }
 
 /// UTF-16 units of an item as stored; base64 of images is part of a result.
+// Inlined: each looked-at item asks for it.
 #[inline(always)]
 fn item_utf16(view: &View<'_>, block: u32) -> u64 {
     match view.session.blocks.kind[block as usize] {
@@ -186,6 +187,7 @@ pub(super) fn item_size(view: &View<'_>, law: Option<&EstimateLaw>, block: u32, 
 }
 
 /// What stands for an item and what that saves; `None` where it is too small or its stub no shorter.
+// Inlined: each looked-at item asks for it.
 #[inline(always)]
 pub(super) fn stub_for(
     stub: &StubRule,

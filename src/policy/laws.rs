@@ -126,6 +126,7 @@ impl StubLaw {
 
     /// The same of a stub that names a tool, the tool as JSON, and a path of these lengths, and figures that are
     /// looked up where they are printed.
+    // Inlined: figures that are not printed are not looked up.
     #[inline(always)]
     pub(super) fn utf16_of(
         &self,

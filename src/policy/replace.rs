@@ -28,6 +28,7 @@ pub fn facts(view: &View<'_>, block: u32) -> Facts {
 }
 
 /// UTF-16 units of a stub for an item of `chars`: as [`StubLaw::utf16`] of its facts.
+// Inlined, with the law: each looked-at item asks for it.
 #[inline(always)]
 pub(super) fn stub_utf16(law: &StubLaw, view: &View<'_>, block: u32, chars: u64) -> u64 {
     let name = view.tool_name(block);

@@ -129,8 +129,8 @@ impl RuleState {
         self.pending.first().map(|c| (c.block(), self.pending.iter().map(|c| c.saved_utf16).sum()))
     }
 
-    /// Whether the rule cannot act, whatever is found in what it has not looked at since it last did. (Only rules that
-    /// decide anew at every request take back what they did, and these do not remember what they saw.)
+    /// Whether the rule cannot act, whatever is found in what it has not looked at since it last did. Stateless and
+    /// server rules never know: they also take back what they did.
     #[inline]
     pub(super) fn falls_short(&self, stub: &StubRule, view: &View<'_>) -> bool {
         let Some((looked_utf16, changes)) = self.unseen else { return false };
@@ -431,7 +431,7 @@ fn recent_utf16(stub: &StubRule, view: &View<'_>) -> u64 {
     let Some(turns) = stub.keep.turns.filter(|_| stub.keep.turn == Turn::Assistant) else { return 0 };
     let boundary = view.turn_boundary(turns);
     let recent = view.results.iter().rev().take(RESULTS_MAX).take_while(|b| **b >= boundary);
-    recent.map(|b| view.result_utf16(*b)).sum()
+    recent.inspect(|_| view.work.add(1)).map(|b| view.result_utf16(*b)).sum()
 }
 
 /// Whether a rule put a stub in the place of the item.

@@ -139,7 +139,7 @@ impl Attribution {
         self.previous_body_tokens = Some(if is_whole { body_tokens } else { held_tokens });
         self.cut = None;
         let last = match spec.holds_prefixes() {
-            true => path.nodes.len().checked_sub(1),
+            true => path.nodes.len().checked_sub(1).map(|last| end_of_whole(spec, path, last)),
             false => markers.last().map(|m| m.after as usize),
         };
         if let Some(last) = last {
@@ -150,6 +150,20 @@ impl Attribution {
                 self.expected = Some(Expected { index: last as u32, chain: node.chain, tokens });
             }
         }
+    }
+}
+
+/// Where the next prompt can go on behind a prompt that ends at node `last`: in front of a token block of its own that is
+/// not full, because the next prompt has another one there.
+fn end_of_whole(spec: &CacheSpec, path: &Path, last: usize) -> usize {
+    let tokens_at = |at: usize| path.nodes[at].tokens;
+    match last.checked_sub(1) {
+        Some(before) if spec.keeps_partial_blocks() => {
+            let is_whole = spec.held_tokens(tokens_at(before)) == tokens_at(before);
+            let is_unfilled = spec.held_tokens(tokens_at(last)) == tokens_at(before);
+            if is_whole && is_unfilled { before } else { last }
+        }
+        _ => last,
     }
 }
 

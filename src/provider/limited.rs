@@ -55,6 +55,7 @@ impl LimitedBlocks {
 }
 
 /// What of a reading is still there where a cache holds only so many blocks; the prompt's own are kept.
+// Inlined: nearly every cache has no limit.
 #[inline(always)]
 pub(crate) fn limit(
     reading: &mut Reading,

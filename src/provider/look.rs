@@ -31,6 +31,7 @@ pub(crate) struct Reading {
 }
 
 /// What `request` reads of the path it is on.
+// Inlined, so that the reading stays in registers: copied through memory it stalls.
 #[inline(always)]
 pub(crate) fn read(
     path: &Path,

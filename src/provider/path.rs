@@ -48,7 +48,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) model: &'a ModelSpec,
     pub(crate) spec: &'a CacheSpec,
     pub(crate) behaviour: Behaviour,
-    /// Models that made the thinking of the conversation, by [`Bound::producer`].
+    /// Models that made the thinking of the conversation, by [`super::binding::Bound::producer`].
     pub(crate) producers: &'a [&'a ModelSpec],
     /// Index of `model` among them; `None` where nothing is to be learned (a call aside).
     pub(crate) producer: Option<u32>,

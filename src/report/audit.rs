@@ -251,14 +251,23 @@ fn lives(audit: &Audit) -> Grid {
 fn lives_note(audit: &Audit) -> Option<String> {
     let lives = audit.total.lives.as_ref()?;
     let late = Rate::of(u128::from(lives.late_requests), u128::from(lives.requests)).percent();
-    let mut note = match lives.break_even_millionths().filter(|share| *share < 1_000_000) {
-        Some(share) => format!(
-            "A life of an hour pays if more than {} of requests come after five minutes and within the hour",
-            Rate::of(u128::from(share), 1_000_000).percent()
-        ),
-        None => "A life of an hour does not pay, however many requests come after five minutes".to_owned(),
+    let [short, long] = lives.cost_pusd;
+    let verdict = match long.cmp(&short) {
+        std::cmp::Ordering::Less => "A life of an hour would have paid",
+        std::cmp::Ordering::Equal => "Both lives would have cost the same",
+        std::cmp::Ordering::Greater => "A life of an hour would not have paid",
     };
-    let _ = write!(note, "; {} of {} did ({late}).", number(lives.late_requests), number(lives.requests));
+    let (late_requests, requests) = (number(lives.late_requests), number(lives.requests));
+    let mut note = format!(
+        "{verdict}: {late_requests} of {requests} requests came after five minutes and within the hour ({late})"
+    );
+    match lives.break_even_millionths().filter(|share| *share < 1_000_000) {
+        Some(share) => {
+            let share = Rate::of(u128::from(share), 1_000_000).percent();
+            let _ = write!(note, "; of requests as long as the others it takes more than {share}.");
+        }
+        None => note.push_str("; with so much that is written anyway no number of them would do."),
+    }
     if lives.long_writes > 0 {
         let needed = number(lives.long_writes_needed);
         let _ = write!(note, " Of {} for an hour, {needed} needed it.", counted(lives.long_writes, "write"));

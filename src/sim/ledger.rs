@@ -27,7 +27,7 @@ pub enum Change {
     Pass {
         /// The stubs, by ascending block.
         elided: Vec<Stub>,
-        /// Thinking in these blocks is no longer replayed; `None`: all of it is.
+        /// Thinking in these blocks is no longer replayed; `None`: none is withheld.
         withhold: Option<Range<u32>>,
     },
     /// Stubs taken back.
@@ -46,7 +46,7 @@ pub enum Change {
     Replaced {
         /// The new sizes, by ascending block.
         stored: Vec<Stored>,
-        /// Thinking in these blocks is no longer replayed; `None`: all of it is.
+        /// Thinking in these blocks is no longer replayed; `None`: none is withheld.
         withhold: Option<Range<u32>>,
     },
     /// Texts stand for results and their calls.

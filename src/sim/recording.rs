@@ -132,7 +132,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
     /// Books a served request; gives its usage, output included.
     pub(super) fn served(&mut self, done: &Done, estimate_tokens: u64) -> Usage {
         let step = &self.session.steps[self.step];
-        // Field by field: what was just written in parts is read slowly as a whole.
+        // Field by field: a load of all of them right behind narrower stores would stall.
         let Usage {
             uncached_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens, ..
         } = done.usage;

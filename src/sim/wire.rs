@@ -154,7 +154,7 @@ impl Wire {
         let len = blocks.len().min(refs.len());
         let mut kept = 0;
         for i in 0..len {
-            // In registers: what was just written in parts is read slowly as a whole.
+            // Field by field: a load of all of them right behind narrower stores would stall.
             let (block, mut sent) = (refs[i], blocks[i]);
             if !edit(block, &mut sent) {
                 continue;

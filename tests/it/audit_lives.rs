@@ -16,7 +16,12 @@ const MICRO: u128 = 1_000_000;
 
 /// Gaps of ten seconds, ten minutes, two hours and thirty seconds.
 fn hours() -> Log {
+    hours_on("claude-opus-5")
+}
+
+fn hours_on(model: &str) -> Log {
     let mut log = Log::new(Some(EVENING_MS - 36_000_000));
+    log.model(model);
     for (gap_s, billed) in [
         (10, long(0, 100_000)),
         (10, long(100_000, 1_000)),
@@ -77,6 +82,35 @@ fn above_the_break_even_the_long_life_is_the_cheaper_one() {
     }
 }
 
+/// Late requests while the prefix is short lose little: their share alone does not tell.
+#[test]
+fn what_pays_is_told_by_the_costs_where_late_requests_are_short() {
+    let mut log = Log::of([short(0, 5_000)]);
+    let mut cached = 5_000;
+    for i in 0..99 {
+        let (is_late, new) = (i < 10, 15_000);
+        if is_late {
+            log.pause(600 * SECOND_MS);
+        }
+        let new = if is_late { 100 } else { new };
+        log.request(if is_late { short(0, cached + new) } else { short(cached, new) });
+        cached += new;
+    }
+    let lives = log.audit().sums.lives.expect("the client chose");
+    let late = lives.late_requests * 1_000_000 / lives.requests;
+    assert!(lives.break_even_millionths().unwrap() < late, "the share would say that it pays: {lives:?}");
+    assert!(lives.cost_pusd[0] < lives.cost_pusd[1], "{lives:?}");
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.jsonl"), log.text()).unwrap();
+    let text = stdout(&run(dir.path(), ["audit", "s.jsonl"]));
+    assert!(text.contains("would not have paid"), "{text}");
+}
+
+#[test]
+fn a_model_without_these_two_lives_has_none() {
+    assert_eq!(hours_on("qwen3.8-max").audit().sums.lives, None);
+}
+
 #[test]
 fn a_client_that_does_not_choose_has_no_lives() {
     let audit = Log::of((0..5).map(|i| implicit(20_000 + i * 500, i * 128))).audit();
@@ -107,7 +141,9 @@ fn an_audit_prints_both_lives_and_takes_the_way_in_which_requests_were_bought() 
     assert!((number(&what_if["5m"]["regret_usd"]) - 0.577).abs() < 1e-9, "{what_if}");
     let text = stdout(&run(dir.path(), ["audit", "s.jsonl"]));
     assert!(text.contains("all written for") && text.contains("$2.21"), "{text}");
-    assert!(text.contains("1 of 4 did (25.0%). Of 5 writes for an hour, 1 needed it."), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("would not have paid: 1 of 4 requests"), "{text}");
+    assert!(words.contains("Of 5 writes for an hour, 1 needed it."), "{text}");
     // Half the price in batches; a region without a published factor is no price, and never the usual one.
     let batch = totals(dir.path(), &["--batch"]);
     assert_eq!(batch["recipe"]["service"], "batch");

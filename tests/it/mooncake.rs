@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ctxsim::cause::Cause;
 use ctxsim::ingest::{self, ReadOptions, Recording};
 use ctxsim::policy::PolicySpec;
 use ctxsim::provider::Models;
@@ -87,6 +88,10 @@ fn sessions() -> Vec<Session> {
         )
         .expect("a string has room");
     }
+    read(&lines)
+}
+
+fn read(lines: &str) -> Vec<Session> {
     let recordings = ingest::read(lines.as_bytes(), Path::new("mooncake.jsonl"), &ReadOptions::default())
         .expect("a trace");
     let session = |recording| match recording {
@@ -96,21 +101,53 @@ fn sessions() -> Vec<Session> {
     recordings.into_iter().map(session).collect()
 }
 
-#[test]
-fn a_simulation_of_the_trace_hits_what_is_published_too() {
-    let sessions = sessions();
-    let models = Models::builtin().expect("built in");
-    let model = models.get("mooncake").expect("built in");
+fn served(sessions: &[Session], models: &Models, model: &str) -> Vec<Summary> {
+    let model = models.get(model).expect("a model");
     let none = "none".parse::<PolicySpec>().expect("a preset").load(&[], &[]).expect("a preset");
-    let strategy = none.strategy(model, &models).expect("a preset");
+    let strategy = none.strategy(model, models).expect("a preset");
     let options = RunOptions { shared_cache: true, ..RunOptions::default() };
     let all: Vec<&Session> = sessions.iter().collect();
     let mut recorders = vec![NoRecorder; all.len()];
-    let summaries =
-        run_shared(&all, &strategy, model, &options, &mut recorders, || true).expect("not stopped");
+    run_shared(&all, &strategy, model, &options, &mut recorders, || true).expect("not stopped")
+}
+
+#[test]
+fn a_simulation_of_the_trace_hits_what_is_published_too() {
+    let models = Models::builtin().expect("built in");
+    let summaries = served(&sessions(), &models, "mooncake");
     let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
     let (requests, prompt) = (sum(|s| s.requests), sum(|s| s.usage.prompt_tokens()));
     assert_eq!((requests, prompt), (12_031, prompts().iter().map(|p| p.tokens).sum()));
     assert_near(sum(|s| s.hit_rate_sum_nano) as f64 / 1e7 / requests as f64, 40.94);
     assert_near(100.0 * sum(|s| s.usage.cache_read_tokens) as f64 / prompt as f64, 37.36);
+}
+
+/// Of two caches that differ only in what they do with unfilled blocks, what the full ones lost has one cause.
+#[test]
+fn what_a_full_cache_lost_is_evicted_whether_or_not_unfilled_blocks_are_kept() {
+    let line = |at_ms: u64, tokens: u64, blocks: &[u32]| {
+        format!(
+            "{{\"timestamp\":{at_ms},\"input_length\":{tokens},\"output_length\":1,\"hash_ids\":{blocks:?}}}\n"
+        )
+    };
+    // One conversation comes back after another has taken its room.
+    let lines = [
+        line(0, 3 * 512 + 100, &[1, 2, 3, 4]),
+        line(1_000, 5 * 512 + 50, &[11, 12, 13, 14, 15, 16]),
+        line(2_000, 4 * 512 + 100, &[1, 2, 3, 5, 6]),
+    ]
+    .concat();
+    let missed = [true, false].map(|keeps| {
+        let own = format!(
+            "[[model]]\nid = \"own\"\nlike = \"mooncake\"\ncache.capacity_blocks = 6\n\
+             cache.keeps_partial_blocks = {keeps}\n"
+        );
+        let mut models = Models::builtin().expect("built in");
+        models.add_toml(&own, "own.toml").expect("a model");
+        let summaries = served(&read(&lines), &models, "own");
+        [Cause::Evicted, Cause::PrefixUnknown]
+            .map(|c| summaries.iter().map(|s| s.miss(c).tokens).sum::<u64>())
+    });
+    assert_eq!(missed[0], missed[1]);
+    assert!(missed[0][0] > 0 && missed[0][1] == 0, "{missed:?}");
 }
