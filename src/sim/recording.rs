@@ -152,6 +152,8 @@ impl<'a, R: Recorder> Recording<'a, R> {
         s.cost.cache_write += cost.cache_write;
         s.cost.output += cost.output;
         let prompt = usage.prompt_tokens();
+        let unread = done.miss.new_tokens + done.miss.missed_tokens;
+        assert!(cache_read_tokens + unread == prompt, "read + new + missed = what is billed");
         s.hit_rate_sum_nano += (usage.cache_read_tokens * 1_000_000_000).checked_div(prompt).unwrap_or(0);
         s.peak_prompt_tokens = s.peak_prompt_tokens.max(prompt);
         s.dropped_thinking_blocks += u64::from(done.dropped_thinking);
