@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::estimate::EstimateLaw;
-use super::fold::{Keep, Reinject, SummarizeRule, SummaryInput, last_user_message};
+use super::fold::{Keep, NativeForm, Reinject, SummarizeRule, SummaryInput, last_user_message};
 use super::occasion::Occasion;
 use super::plan::{Plan, SummarizePlan};
 use super::reads::Reads;
@@ -13,6 +13,13 @@ use super::sums::Sums;
 use super::view::{SummaryMessage, View};
 use super::{summarize, turns};
 use crate::session::BlockKind;
+
+impl SummarizeRule {
+    /// Whether the provider is asked for the summary by a request of its own.
+    pub fn is_on_demand(&self) -> bool {
+        matches!(self.input, SummaryInput::Native { form: NativeForm::OnDemand, .. })
+    }
+}
 
 /// What a rule that fires folds.
 pub(super) fn decide<'p>(
@@ -151,7 +158,9 @@ fn cut(
     // A tail may begin right behind an old summary, which is an ordinary message to be folded again.
     let has_tail = matches!(fold.keep, Keep::RecentTokens(_) | Keep::Tail(_) | Keep::Until(..));
     let may_refold = view.summary.is_some() && has_tail;
-    fold_to.filter(|to| *to > view.live_from || may_refold)
+    // A provider that is asked for a summary refuses where there is nothing besides the last.
+    let has_new = |to: u32| !fold.is_on_demand() || view.live.last_before(to).is_some();
+    fold_to.filter(|to| (*to > view.live_from || may_refold) && has_new(*to))
 }
 
 /// First block of the answer whose calls are still open.

@@ -170,6 +170,10 @@ impl Lesson {
     }
 }
 
+/// What was known of thinking that was forgotten.
+#[derive(Debug)]
+pub struct Forgotten(Vec<(u32, Bound)>);
+
 /// All bound thinking of a conversation, by id. Ids usually come in ascending order and are asked for in
 /// the order they came, so both cost no search.
 #[derive(Debug, Default)]
@@ -233,10 +237,21 @@ impl Records {
     }
 
     /// Forgets the thinking that `is_stale` names: it is bound anew where it appears next.
-    pub(crate) fn forget(&mut self, is_stale: impl Fn(u32) -> bool) {
-        let mut stale = self.ids.iter().map(|id| is_stale(*id));
-        self.bounds.retain(|_| stale.next() != Some(true));
-        self.ids.retain(|id| !is_stale(*id));
+    pub(crate) fn forget(&mut self, is_stale: impl Fn(u32) -> bool) -> Forgotten {
+        let known = self.ids.iter().copied().zip(self.bounds.iter().copied());
+        let (gone, kept): (Vec<_>, Vec<_>) = known.partition(|(id, _)| is_stale(*id));
+        (self.ids, self.bounds) = kept.into_iter().unzip();
+        self.cursor = 0;
+        Forgotten(gone)
+    }
+
+    /// What was forgotten and has not been bound since is bound as it was.
+    pub(crate) fn recall(&mut self, forgotten: Forgotten) {
+        for (id, bound) in forgotten.0 {
+            if self.find(id).is_err() {
+                self.insert(id, bound);
+            }
+        }
         self.cursor = 0;
     }
 

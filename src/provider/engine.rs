@@ -17,7 +17,7 @@
 //! * Isolation by workspace, server tools' own breakpoints and pre-warming calls are not modelled.
 
 use super::attribution::{Attribution, Split};
-use super::binding::{Behaviour, Place, Records};
+use super::binding::{Behaviour, Forgotten, Place, Records};
 use super::cache::Store;
 use super::cache_spec::{Breakpoints, CacheKind, CacheSpec, ImageToggle, ParametersLevel, Refresh};
 use super::entries::{new_entry, serve};
@@ -387,8 +387,13 @@ impl<'m> Provider<'m> {
 
     /// Thinking that `is_stale` names is bound anew where it appears next. For a history that a recording
     /// changed without saying how: what stays in it cannot be held against the unknown change.
-    pub fn forget_bindings(&mut self, is_stale: impl Fn(u32) -> bool) {
-        self.records.forget(is_stale);
+    pub fn forget_bindings(&mut self, is_stale: impl Fn(u32) -> bool) -> Forgotten {
+        self.records.forget(is_stale)
+    }
+
+    /// Of what was forgotten, thinking that appeared in no request since is bound as it was.
+    pub fn recall_bindings(&mut self, forgotten: Forgotten) {
+        self.records.recall(forgotten);
     }
 
     /// A request of another conversation of the same organisation (a summarizer call): served from

@@ -20,8 +20,9 @@
 //!   what is summarized as the provider's edits left it.
 //! * The built-in instructions of a compaction have no published size and count as none; those of one's own do
 //!   (`instructions_tokens`).
-//! * What a vendor refuses of a compaction (a block that is misplaced, altered or missing) is not modelled: clients here
-//!   send it as they got it.
+//! * What a vendor refuses of a compaction block (that it is misplaced, altered or missing) is not modelled: clients here
+//!   send it as they got it. Nor does a client ask where there is nothing besides an earlier summary
+//!   (`compaction_nothing_to_summarize`).
 
 use crate::usage::Usage;
 

@@ -185,6 +185,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let ranges = self.context.pairs_of(results)?;
         let (reason, cause) = (DropReason::Unexplained, Cause::PrefixRule);
         self.context.drop_blocks(&ranges, reason, cause);
+        self.log.history_changed(&self.context);
         self.log.pairs_dropped(id, results, saved_utf16);
         self.note(Change::Dropped { ranges, reason, cause });
         Ok(())

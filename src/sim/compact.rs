@@ -7,7 +7,7 @@ use super::leave::Fold;
 use super::ledger::Change;
 use super::run::Cell;
 use crate::policy::Policy;
-use crate::policy::fold::{Archive, Place, SummarizeRule, Summarizer};
+use crate::policy::fold::{Archive, Place, SummarizeRule, Summarizer, SummaryInput};
 use crate::policy::occasion::Occasion;
 use crate::policy::plan::{ReplacePlan, SummarizePlan};
 use crate::policy::reads::Reads;
@@ -59,7 +59,13 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         }
         self.log.compaction_start(id, &plan);
         let thinking = self.thinking_kept_by(&plan);
-        let Some(call) = self.summarize(id, &plan) else { return Compacted::Failed };
+        let sends_conversation =
+            matches!(plan.spec.input, SummaryInput::Native { .. } | SummaryInput::Fork { .. });
+        let call = match sends_conversation {
+            true => self.with_kept_tail(|cell| cell.summarize(id, &plan)),
+            false => self.summarize(id, &plan),
+        };
+        let Some(call) = call else { return Compacted::Failed };
         if plan.spec.latency_steps > 0 && !occasion.asks_no_trigger() {
             let due =
                 self.log.number().saturating_add(u32::try_from(plan.spec.latency_steps).unwrap_or(u32::MAX));
@@ -312,6 +318,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             return Ok(false);
         }
         self.context.apply_texts(&stored)?;
+        self.log.history_changed(&self.context);
         let texts = ReplacePlan { stored, saved_utf16, saved_estimate: 0, withhold: None };
         self.log.replaced(id, &texts, 0);
         self.note(Change::Texts { stored: texts.stored });
@@ -330,6 +337,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         let fold = Fold { fold_to, keep, at, summary, summary_at, accumulates, folded };
         let withhold_kept = plan.spec.withhold_kept_thinking;
         let withheld = self.context.fold_all(fold.clone(), withhold_kept);
+        self.log.history_changed(&self.context);
         self.note(Change::Compaction { fold, withhold_kept });
         withheld
     }

@@ -183,6 +183,9 @@ impl Context<'_> {
         if plan.fold_to < view.live_from || folds_nothing || plan.fold_to > view.revealed {
             return Err(BrokenPlan("a compaction must fold something that is in the history"));
         }
+        if plan.spec.is_on_demand() && view.live.last_before(plan.fold_to).is_none() {
+            return Err(BrokenPlan("a compaction on demand must summarize more than an earlier summary"));
+        }
         let blocks = &view.session.blocks;
         if let Some(kept) = view.live.first_from(plan.fold_to) {
             let message = blocks.message[kept as usize];

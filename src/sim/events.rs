@@ -79,11 +79,13 @@ pub enum SimEventKind {
     },
     /// The provider changed what it leaves out of its own copy of the prompt: the numbers of
     /// `context_management.applied_edits` of this response and of all that follow until the next such event. All that
-    /// is cleared counts, not only what is new; all 0: nothing is any more.
+    /// is cleared counts, not only what is new, whichever rule asked for it; all 0: nothing is any more. Results and
+    /// arguments have one such event, thinking another.
     AppliedEdits {
-        /// Id of the rule in its policy file.
+        /// Id of the rule that changed it, in its policy file; where cleared blocks left the history, or came back, that
+        /// of the event before. The numbers are not those of this rule alone.
         rule: String,
-        /// Calls whose result, or arguments, the provider left out.
+        /// Calls whose result, or arguments, or both, the provider left out.
         cleared_tool_uses: u64,
         /// Tokens that left, less those of the placeholders.
         cleared_input_tokens: u64,

@@ -49,21 +49,37 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
         thinking
     }
 
-    /// Whether the first message that stays is of another role than the last that is folded.
+    /// Whether the first message that stays is of another role than the last that is folded. Where that is an earlier
+    /// summary, it is the provider's answer.
     fn changes_role(&self, fold_to: u32) -> bool {
         let view = self.context.view();
         let is_assistant = |block: u32| {
             let kind: BlockKind = view.session.blocks.kind[block as usize];
             kind.is_assistant()
         };
-        let (last, first) = (view.live.last_before(fold_to), view.live.first_from(fold_to));
-        last.zip(first).is_some_and(|(last, first)| is_assistant(last) != is_assistant(first))
+        let Some(first) = view.live.first_from(fold_to) else { return false };
+        let last = view.live.last_before(fold_to);
+        let last_is_assistant = last.map(is_assistant).or(view.summary.is_some().then_some(true));
+        last_is_assistant.is_some_and(|last| last != is_assistant(first))
     }
 
     /// The summary is in its place: what the next request must begin with.
     pub(super) fn keep_tail(&mut self, thinking: Vec<u32>) {
         self.kept_tail = (!thinking.is_empty())
             .then(|| KeptTail { thinking, sent: self.context.wire().blocks().to_vec() });
+    }
+
+    /// Makes a call that sends what the next request would: thinking that may stay valid in that one is valid in this one
+    /// too. What the call does not carry is bound as it was.
+    pub(super) fn with_kept_tail<T>(&mut self, call: impl FnOnce(&mut Self) -> T) -> T {
+        let wire: &Wire = self.context.wire();
+        let Some(tail) = self.kept_tail.as_ref().filter(|tail| wire.blocks().starts_with(&tail.sent)) else {
+            return call(self);
+        };
+        let forgotten = self.provider.forget_bindings(|id| tail.thinking.binary_search(&id).is_ok());
+        let answer = call(self);
+        self.provider.recall_bindings(forgotten);
+        answer
     }
 
     /// Right before a request: thinking that is kept as it must be is bound to what stands in front of it now.

@@ -2,6 +2,7 @@
 
 mod aside;
 mod asking;
+mod cleared;
 mod compact;
 pub mod context;
 mod curve;

@@ -82,6 +82,7 @@ impl<'p, P: Policy<'p>, R: Recorder> Cell<'_, 'p, P, R> {
             })
             .collect();
         self.context.drop_blocks(&ranges, reason, cause);
+        self.log.history_changed(&self.context);
         if reason == DropReason::Unexplained {
             let first = ranges.iter().map(|r| r.start).min().unwrap_or(0);
             self.provider.forget_bindings(|block| block >= first);

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::Recorder;
 use super::aside::SummaryCall;
-use super::context::{Context, Stub};
+use super::cleared::Cleared;
+use super::context::Context;
 use super::events::{RequestRow, SimEvent, SimEventKind};
 use super::refetch::Refetches;
 use super::run::{day_of, price_of};
@@ -35,6 +36,8 @@ pub(super) struct Recording<'a, R> {
     last_prompt_tokens: u64,
     /// What the next request could read if there had been no pings.
     without_pings: Option<u64>,
+    /// What the provider was last said to leave out, and the rule that was named: of results and inputs, of thinking.
+    cleared: [Option<(String, Cleared)>; 2],
 }
 
 impl<'a, R: Recorder> Recording<'a, R> {
@@ -60,6 +63,7 @@ impl<'a, R: Recorder> Recording<'a, R> {
             recovering: false,
             last_prompt_tokens: 0,
             without_pings: None,
+            cleared: [None, None],
         }
     }
 
@@ -263,25 +267,36 @@ impl<'a, R: Recorder> Recording<'a, R> {
         });
     }
 
-    /// What the provider leaves out of its own copy now, of the kind of `block`.
+    /// A rule changed what the provider leaves out of its own copy, of the kind of `block`.
     pub(super) fn applied_edits(&mut self, rule: &str, context: &Context<'_>, block: Option<u32>) {
-        let blocks = &self.session.blocks;
-        let is_thinking = |block: u32| blocks.kind[block as usize] == BlockKind::Thinking;
-        let of_thinking = block.is_some_and(is_thinking);
-        let stubs = &context.view().stubs;
-        self.event(|| {
-            let cleared = stubs.iter().filter(|s| s.server && is_thinking(s.block) == of_thinking);
-            let results = cleared.clone().filter(|s| blocks.kind[s.block as usize] == BlockKind::ToolResult);
-            let left = |s: &Stub| context.client_tokens(s.block).saturating_sub(u64::from(s.tokens));
-            let mut answers: Vec<u32> =
-                cleared.clone().filter(|_| of_thinking).map(|s| blocks.message[s.block as usize]).collect();
-            answers.dedup();
-            SimEventKind::AppliedEdits {
-                rule: rule.to_owned(),
-                cleared_tool_uses: results.count() as u64,
-                cleared_input_tokens: cleared.map(left).sum(),
-                cleared_thinking_turns: answers.len() as u64,
+        if self.recorder.wants_events() {
+            let is_thinking = |block: u32| self.session.blocks.kind[block as usize] == BlockKind::Thinking;
+            let of_thinking = block.is_some_and(is_thinking);
+            let cleared = Cleared::of(context, of_thinking);
+            self.report_cleared(rule.to_owned(), cleared, of_thinking);
+        }
+    }
+
+    /// Blocks left the history or came back, and perhaps some that the provider leaves out.
+    pub(super) fn history_changed(&mut self, context: &Context<'_>) {
+        for of_thinking in [false, true] {
+            let Some((rule, before)) = self.cleared[usize::from(of_thinking)].take() else { continue };
+            let cleared = Cleared::of(context, of_thinking);
+            if cleared == before {
+                self.cleared[usize::from(of_thinking)] = Some((rule, before));
+            } else {
+                self.report_cleared(rule, cleared, of_thinking);
             }
+        }
+    }
+
+    fn report_cleared(&mut self, rule: String, cleared: Cleared, of_thinking: bool) {
+        self.cleared[usize::from(of_thinking)] = Some((rule.clone(), cleared));
+        self.event(|| SimEventKind::AppliedEdits {
+            rule,
+            cleared_tool_uses: cleared.tool_uses,
+            cleared_input_tokens: cleared.input_tokens,
+            cleared_thinking_turns: cleared.thinking_turns,
         });
     }
 

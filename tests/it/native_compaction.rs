@@ -4,7 +4,7 @@
 use ctxsim::generate::ConstantGrowth;
 use ctxsim::policy::{PolicySpec, Strategy};
 use ctxsim::provider::{Account, ModelSpec, Models};
-use ctxsim::session::{BlockKind, Event, EventKind, PrefixBlock, Session};
+use ctxsim::session::{BlockKind, DropReason, Event, EventKind, PrefixBlock, Session};
 use ctxsim::sim::{FullRecorder, RunOptions, Scratch, SimEventKind, Summary, run};
 
 use crate::policy_support::{strategy_on, with_human_turns, with_prompt};
@@ -120,6 +120,57 @@ fn a_kept_turn_loses_its_thinking_if_a_condition_does_not_hold() {
 }
 
 #[test]
+fn a_second_compaction_in_a_turn_folds_the_first_summary_and_leaves_thinking_valid() {
+    let opus = models().get("claude-opus-5-5").unwrap().clone();
+    // Turns begin at requests 11 and 21 and have 50,000 tokens each: two kept ones are over the trigger again at once.
+    let growth = ConstantGrowth {
+        requests: 25,
+        tools_tokens: 9_000,
+        system_tokens: 1_000,
+        result_tokens: 5_000,
+        result_utf16: 15_000,
+        ..ConstantGrowth::default()
+    };
+    let session = with_human_turns(growth.session(), 10);
+    let typed = "anthropic-compaction:pause_after_compaction=true,keep_turns=2,trigger=50000";
+    let (summary, record) = run_on(&session, &opus, &preset(&opus, typed));
+    let done = record.events.iter().filter(|e| matches!(e.kind, SimEventKind::CompactionDone { .. }));
+    let done: Vec<u32> = done.map(|e| e.request).collect();
+    assert_eq!((done.as_slice(), summary.binding_rejections), (&[21, 22, 23, 24, 25][..], 0));
+    // On demand there is nothing to summarize any more.
+    let rules = keeping("on_demand", "").replace("150000", "50000");
+    let (summary, _) = run_on(&session, &opus, &strategy_on(&opus, &rules, SHORT));
+    assert_eq!((summary.compactions, summary.summarizer_calls, summary.binding_rejections), (1, 1, 0));
+}
+
+/// One turn less than [`keeping`] folds at first, at request 33 of four turns; then all but one in the same place.
+fn twice(second: &str) -> String {
+    let first = keeping("on_demand", "").replace("150000", "151000").replace("turns = 2", "turns = 3");
+    let again = keeping("paused", "").replace("id = \"compact\"", "id = \"again\"\nfollows = \"compact\"");
+    let again = again.replace("turns = 2", "turns = 1");
+    let is_trigger = |line: &&str| !line.trim_start().starts_with("when = ");
+    let again: Vec<&str> = again.lines().filter(is_trigger).collect();
+    let native = "native_compact = { form = \"paused\", max_output_tokens = 4000 }";
+    first + &again.join("\n").replace(native, second)
+}
+
+#[test]
+fn a_second_compaction_before_the_next_request_sees_what_the_first_left_valid() {
+    let opus = models().get("claude-opus-5-5").unwrap().clone();
+    let fork = "summarize = { input = \"fork\", system_chars = 0, prompt_chars = 100, wrap_chars = 0, \
+                wrap_json_escapes = 0, max_output_tokens = 4000, model = \"same\" }";
+    // Behind a summary of the client's own thinking is given up once, whatever stood before it.
+    let native = |form: &str| format!("native_compact = {{ form = \"{form}\", max_output_tokens = 4000 }}");
+    for (second, rejections) in [(native("paused"), 0), (native("on_demand"), 0), (fork.to_owned(), 1)] {
+        let strategy = strategy_on(&opus, &twice(&second), SHORT);
+        let (summary, record) = run_on(&session(), &opus, &strategy);
+        let failed = record.events.iter().find(|e| matches!(e.kind, SimEventKind::CompactionFailed { .. }));
+        assert!(failed.is_none(), "{second}: {failed:?}");
+        assert_eq!((summary.compactions, summary.binding_rejections), (2, rejections), "{second}");
+    }
+}
+
+#[test]
 fn what_failed_before_a_compaction_fails_behind_it() {
     // Old accounts let a mismatch through, and say so.
     let models = models();
@@ -227,4 +278,81 @@ fn what_the_provider_clears_is_reported_with_the_numbers_of_its_response() {
     assert_eq!(thinking.len(), 17);
     assert_eq!((thinking[0].0, thinking[0].2), (4, [0, 40, 1]));
     assert_eq!((thinking[16].0, thinking[16].2), (20, [0, 17 * 40, 17]));
+}
+
+/// Twenty requests, each with 5,060 more; somebody speaks at the nineteenth. Results are cleared from request 17 on.
+fn cleared_session() -> Session {
+    let growth = ConstantGrowth {
+        requests: 20,
+        tools_tokens: 15_000,
+        system_tokens: 4_800,
+        prompt_tokens: 200,
+        result_tokens: 5_000,
+        result_utf16: 15_000,
+        ..ConstantGrowth::default()
+    };
+    with_human_turns(growth.session(), 18)
+}
+
+#[test]
+fn what_was_cleared_and_then_left_the_history_is_reported_no_more() {
+    let opus = models().get("claude-opus-5-5").unwrap().clone();
+    let mut session = cleared_session();
+    let to = session.steps[18].input.start;
+    let reason = DropReason::Clear;
+    session.events.push(Event { before_step: 18, kind: EventKind::BlocksDropped { from: 0, to, reason } });
+    let (_, record) = run_on(&session, &opus, &preset(&opus, "anthropic-editing"));
+    let cleared = |uses: u64| [uses, uses * 4_988, 0];
+    let by_rule = |request: u32, numbers: [u64; 3]| (request, "clear_tool_uses".to_owned(), numbers);
+    assert_eq!(
+        applied(&record),
+        [by_rule(17, cleared(13)), by_rule(18, cleared(14)), by_rule(19, cleared(0))]
+    );
+    // The same where a summary takes their place, all but the newest turn.
+    let compact = r#"
+        [[rule]]
+        id = "clear"
+        at = "request"
+        view = "server"
+        when = [{ of = "request", unit = "tokens", over = 100000 }]
+        select = { tool_results = { keep_recent = { results = 3 } } }
+        clear = { placeholder_tokens = 12 }
+
+        [[rule]]
+        id = "compact"
+        at = "manual"
+        native_compact = { max_output_tokens = 4000 }
+        "#;
+    session.events[0].kind = EventKind::ManualCompaction;
+    let (summary, record) = run_on(&session, &opus, &strategy_on(&opus, compact, SHORT));
+    let by_rule = |request: u32, numbers: [u64; 3]| (request, "clear".to_owned(), numbers);
+    assert_eq!(summary.compactions, 1);
+    assert_eq!(
+        applied(&record),
+        [by_rule(17, cleared(13)), by_rule(18, cleared(14)), by_rule(19, cleared(0))]
+    );
+}
+
+#[test]
+fn a_use_of_which_only_the_arguments_are_cleared_counts_and_one_of_which_both_are_counts_once() {
+    let opus = models().get("claude-opus-5-5").unwrap().clone();
+    let inputs = r#"
+        [[rule]]
+        id = "inputs"
+        at = "request"
+        view = "server"
+        when = [{ of = "request", unit = "tokens", over = 100000 }]
+        select = { tool_inputs = { keep_recent = { results = 3 } } }
+        clear_inputs = { chars = 2 }
+        "#;
+    let uses = |record: &FullRecorder| {
+        let last = applied(record).pop();
+        last.map(|(request, rule, [uses, ..])| (request, rule, uses))
+    };
+    let session = cleared_session();
+    let (_, record) = run_on(&session, &opus, &strategy_on(&opus, inputs, SHORT));
+    let alone = uses(&record);
+    assert_eq!(alone.as_ref().map(|(_, rule, uses)| (rule.as_str(), *uses)), Some(("inputs", 14)));
+    let (_, record) = run_on(&session, &opus, &preset(&opus, "anthropic-editing:clear_tool_inputs=true"));
+    assert_eq!(uses(&record).map(|(_, _, uses)| uses), Some(14));
 }
