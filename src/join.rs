@@ -9,8 +9,9 @@ use crate::sweep::Shard;
 /// Joins the results of all shards of one run; each comes with the name that errors call it.
 ///
 /// # Errors
-/// A part that is no shard, is interrupted, or is of another version or recipe; a shard that is missing
-/// or there twice; a cell that is missing, there twice, or in a shard that it does not belong to.
+/// A part that is no shard, is interrupted, or is of another version or recipe, or that knows another window of a
+/// model; a shard that is missing or there twice; a cell that is missing, there twice, or in a shard that it does
+/// not belong to.
 pub fn join(parts: Vec<(String, ResultSet)>) -> Result<ResultSet> {
     let fail = |name: &str, reason: String| Err(Error::Config { origin: name.to_owned(), reason });
     let Some((first_name, first)) = parts.first() else {
@@ -54,11 +55,9 @@ pub fn join(parts: Vec<(String, ResultSet)>) -> Result<ResultSet> {
     }
     let mut skipped: Vec<Skipped> = Vec::new();
     let mut cells: Vec<Cell> = Vec::new();
-    let mut windows: BTreeMap<String, u64> = BTreeMap::new();
-    let mut command_line: Vec<String> = Vec::new();
+    let windows = windows(&parts)?;
+    let command_line = command_line(&parts);
     for (_, part) in parts {
-        windows.extend(part.windows);
-        command_line = part.command_line;
         // Every shard reads every file, so each has the same list but for what changed meanwhile.
         let new: Vec<Skipped> = part.skipped.into_iter().filter(|s| !skipped.contains(s)).collect();
         skipped.extend(new);
@@ -68,6 +67,30 @@ pub fn join(parts: Vec<(String, ResultSet)>) -> Result<ResultSet> {
     results.windows = windows;
     results.command_line = command_line;
     Ok(results)
+}
+
+/// Those of all parts, each of which knows its own models.
+fn windows(parts: &[(String, ResultSet)]) -> Result<BTreeMap<String, u64>> {
+    let mut known: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+    for (name, part) in parts {
+        for (model, tokens) in &part.windows {
+            let (before, other) = *known.entry(model).or_insert((*tokens, name));
+            if before != *tokens {
+                let reason = format!(
+                    "its window of {model} has {tokens} tokens, and that of {other} has {before}; run both shards with the \
+                     same models"
+                );
+                return Err(Error::Config { origin: name.clone(), reason });
+            }
+        }
+    }
+    Ok(known.into_iter().map(|(model, (tokens, _))| (model.to_owned(), tokens)).collect())
+}
+
+/// What was typed, the shard left out; nothing where parts differ, since none of their commands gives the whole.
+fn command_line(parts: &[(String, ResultSet)]) -> Vec<String> {
+    let all_agree = parts.windows(2).all(|two| two[0].1.command_line == two[1].1.command_line);
+    parts.first().filter(|_| all_agree).map(|(_, part)| part.command_line.clone()).unwrap_or_default()
 }
 
 fn shard_of(name: &str, recipe: &Recipe) -> Result<Shard> {
@@ -181,6 +204,29 @@ mod tests {
         let mut stopped = parts(3);
         stopped[2].1.interrupted = true;
         assert!(error(stopped).contains("interrupted"));
+    }
+
+    #[test]
+    fn windows_that_differ_are_refused_in_any_order() {
+        let mut shards = parts(2);
+        shards[1].1.windows.insert("claude-opus-5-5".to_owned(), 1_000_000);
+        let message = error(shards.clone());
+        assert!(message.contains("part2: its window of claude-opus-5-5 has 1000000 tokens"), "{message}");
+        assert!(message.contains("part1 has 200000"), "{message}");
+        shards.reverse();
+        assert!(error(shards.clone()).contains("part1: its window of claude-opus-5-5 has 200000 tokens"));
+        shards[0].1.windows = [("other".to_owned(), 8_000)].into();
+        assert_eq!(join(shards).expect("each knows its own models").windows.len(), 2);
+    }
+
+    #[test]
+    fn the_command_is_that_of_all_shards_or_of_none() {
+        let mut shards = parts(3);
+        shards[2].1.command_line.push("elsewhere".to_owned());
+        let forwards = join(shards.clone()).expect("whole");
+        shards.reverse();
+        assert_eq!(forwards, join(shards).expect("whole"));
+        assert!(forwards.command_line.is_empty());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::resolve::Replay;
 use super::resume::Earlier;
 use super::study::{self, Files, Study};
 
-/// What was typed.
+/// Whose story is told, and whether the output has room for one.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     /// The session's id, or how it begins; `None` means no story.

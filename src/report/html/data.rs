@@ -94,6 +94,7 @@ pub(super) fn json(heading: &Heading<'_>, results: &ResultSet, runs: &Runs) -> V
         "format_version": 1,
         "digest": heading.digest,
         "baseline": results.baseline().map(|b| policy.get(b)),
+        "baseline_word": results.baseline_word(),
         "policies": policies,
         "lines": lines,
         "models": models,
@@ -131,4 +132,25 @@ fn columns(cells: &[Cell], policy: &Index<'_>, model: &Index<'_>, session: &Inde
     };
     out.insert("misses".into(), column(&misses));
     Value::Object(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::results::tests::sample;
+
+    #[test]
+    fn titles_name_the_baseline_as_those_of_every_report_do() {
+        let mut results = sample();
+        for label in ["none", "a label of more characters"] {
+            results.recipe.policies[0].label = label.to_owned();
+            let heading = Heading { title: "", description: "", digest: "" };
+            let data = json(&heading, &results, &Runs::default());
+            assert_eq!(data["baseline_word"], results.baseline_word());
+            assert_eq!(results.versus(), format!("vs {}", results.baseline_word()));
+        }
+        assert_eq!(results.baseline_word(), "baseline");
+        let scripts = include_str!("sessions.js");
+        assert!(scripts.contains("data.baseline_word") && !scripts.contains(".length > 16"));
+    }
 }

@@ -22,7 +22,8 @@ pub(super) fn html(results: &ResultSet) -> String {
         true => (command(recipe), ""),
         false => (
             typed(&results.command_line, recipe),
-            "<p class=\"hint\">In the folder in which it was run: paths are relative to it.</p>\n",
+            "<p class=\"hint\">In the folder in which it was run: paths are relative to it, and … stands for folders \
+             elsewhere.</p>\n",
         ),
     };
     format!(
@@ -109,10 +110,16 @@ fn params(params: &Map<String, Value>) -> String {
 
 /// For a shell.
 fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:=,/@".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:=,/@…".contains(c);
+    let rest = |text: &str| if text.is_empty() { String::new() } else { quoted(text) };
     // The shell replaces the tilde only where it is not quoted.
-    if let Some(below) = text.strip_prefix("~/").filter(|below| !below.is_empty()) {
-        return format!("~/{}", quoted(below));
+    if text == "~" || text.starts_with("~/") {
+        let (home, below) = text.split_at(text.len().min(2));
+        return format!("{home}{}", rest(below));
+    }
+    // A home folder's name can have spaces.
+    if let Some((before, below)) = text.split_once("$HOME/") {
+        return format!("{}\"$HOME\"/{}", rest(before), rest(below));
     }
     match !text.is_empty() && text.chars().all(plain) {
         true => text.to_owned(),
@@ -149,6 +156,18 @@ mod tests {
             typed(&line, &recipe),
             "ctxsim sweep ~/'a b' traces \\\n  -p none \\\n  --grid keep=1,3 \\\n  --shared-cache"
         );
+        for (word, shown) in [
+            ("~", "~"),
+            ("~/", "~/"),
+            ("~/a", "~/a"),
+            ("~b", "'~b'"),
+            ("own=$HOME/p.toml:keep=3", "own=\"$HOME\"/p.toml:keep=3"),
+            ("own=$HOME/a b.toml", "own=\"$HOME\"/'a b.toml'"),
+            ("$HOMES", "'$HOMES'"),
+            ("…/p.toml", "…/p.toml"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
         recipe.shard = Some("hash:1/2".into());
         let many: Vec<String> =
             ["simulate".to_owned()].into_iter().chain((0..15).map(|i| format!("f{i}"))).collect();

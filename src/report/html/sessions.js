@@ -152,8 +152,7 @@ function fillSessionTable() {
   const section = document.getElementById("sessions");
   const more = document.getElementById("session-more");
   if (cellGroups.size === 0) return;
-  const name = data.policies[data.baseline] ?? "";
-  const baseline = name.length > 16 ? "baseline" : name;
+  const baseline = data.baseline_word;
   const titles = [["session", true], ...(data.models.length > 1 ? [["model", true]] : []), ["requests"], [`peak of ${baseline}`],
     [`cost of ${baseline}`], [`avoidable misses of ${baseline}`], ["cheapest", true], ["its cost"], [`vs ${baseline}`], ["policies stopped"]];
   const head = titles.map(([title, isText]) => element("th", { scope: "col", className: isText ? "text" : "number" },
