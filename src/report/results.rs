@@ -29,7 +29,8 @@ pub struct ResultSet {
     /// Windows of the models in tokens, by id; a model that is missing comes from a file without them.
     pub windows: BTreeMap<String, u64>,
     /// What was typed behind `ctxsim`, without what changes no number. Paths are relative to the folder it was typed in,
-    /// or begin with `~` or (behind a label) `$HOME`; those elsewhere are `…` and a file's name. Empty where nobody typed anything.
+    /// or begin with `~` or, behind a label, with `$HOME`; of others, `…` and the file's name are left. Empty where
+    /// nobody typed anything.
     pub command_line: Vec<String>,
     /// Prompt sizes over each run, for tables; no file holds them.
     pub curves: Curves,
