@@ -9,6 +9,7 @@ use super::action::{Ends, Level, Until};
 use super::estimate::EstimateLaw;
 pub use super::file::{NativeForm, Place};
 use super::laws::TranscriptLaw;
+pub use super::reinject::{Reinject, UserMessages};
 use super::replace;
 use super::strategy::{Threshold, Turn};
 use super::stubs::{Firing, is_replaced};
@@ -136,17 +137,6 @@ pub struct Summarizer {
     pub model: Option<Box<ModelSpec>>,
     /// The window that the client believes it has.
     pub window_tokens: u64,
-}
-
-/// What stays or comes besides a summary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reinject {
-    /// The last user message stays word for word.
-    pub last_user: bool,
-    /// User messages stay, newest first, up to so many tokens of the client's estimate.
-    pub user_messages_tokens: u64,
-    /// A text of so many tokens comes with the summary.
-    pub tokens: u64,
 }
 
 /// Where folded messages go.
@@ -288,11 +278,6 @@ pub enum SummaryInput {
         /// Prompt tokens of the instructions that take the place of the provider's own; 0: its own.
         instructions_tokens: u64,
     },
-}
-
-impl Reinject {
-    /// All user messages stay, and none of them is measured.
-    pub const ALL_USER_MESSAGES: u64 = u64::MAX;
 }
 
 impl Tail {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::estimate::EstimateLaw;
-use super::fold::{Keep, NativeForm, Reinject, SummarizeRule, SummaryInput, last_user_message};
+use super::fold::{Keep, NativeForm, SummarizeRule, SummaryInput, UserMessages, last_user_message};
 use super::occasion::Occasion;
 use super::plan::{Plan, SummarizePlan};
 use super::reads::Reads;
@@ -199,12 +199,10 @@ fn kept_in_front(
         let starts = &view.user_messages[..view.user_messages.partition_point(|b| *b < fold_to)];
         starts.iter().rev().copied().take_while(move |b| *b >= at)
     };
-    if fold.reinject.user_messages_tokens == Reinject::ALL_USER_MESSAGES {
+    if fold.reinject.user_messages == UserMessages::All {
         keep.extend(users_from(at).map(|start| view.message_from(start, false)));
-    } else if fold.reinject.user_messages_tokens > 0
-        && let Some(law) = law
-    {
-        let mut left = fold.reinject.user_messages_tokens;
+    } else if let (UserMessages::Newest(most), Some(law)) = (fold.reinject.user_messages, law) {
+        let mut left = most;
         for start in users_from(at) {
             let message = view.message_from(start, false);
             let tokens = view.message_tokens(law, message.clone());

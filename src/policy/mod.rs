@@ -27,6 +27,7 @@ pub mod plan;
 pub mod preset;
 pub mod reads;
 pub mod recovery;
+mod reinject;
 pub mod replace;
 pub mod resolve;
 pub mod sent;

@@ -352,7 +352,7 @@ fn a_use_of_which_only_the_arguments_are_cleared_counts_and_one_of_which_both_ar
     let session = cleared_session();
     let (_, record) = run_on(&session, &opus, &strategy_on(&opus, inputs, SHORT));
     let alone = uses(&record);
-    assert_eq!(alone.as_ref().map(|(_, rule, uses)| (rule.as_str(), *uses)), Some(("inputs", 14)));
+    assert_eq!(alone.as_ref().map(|(_, rule, uses)| (rule.as_str(), *uses)), Some(("inputs", 15)));
     let (_, record) = run_on(&session, &opus, &preset(&opus, "anthropic-editing:clear_tool_inputs=true"));
-    assert_eq!(uses(&record).map(|(_, _, uses)| uses), Some(14));
+    assert_eq!(uses(&record).map(|(_, _, uses)| uses), Some(15));
 }

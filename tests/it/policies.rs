@@ -27,6 +27,16 @@ fn every_preset_has_words_for_every_rule() {
     }
 }
 
+#[test]
+fn a_compaction_at_openai_that_is_off_but_for_the_user_s_wish_says_so() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let value = json(&run(here, ["policies", "openai-compaction", "--format", "json"]), 0);
+    assert!(!value.to_string().contains("never: it has no trigger"), "{value}");
+    let rules = value["rules"].as_array().unwrap();
+    let ids: Vec<&str> = rules.iter().map(|rule| rule["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["compact_when_asked"]);
+}
+
 /// A policy with an offload whose limit is under its own stub, and one without.
 fn offload(limit: u64) -> String {
     format!(

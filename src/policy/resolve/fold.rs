@@ -8,7 +8,7 @@ use crate::policy::file::{
 };
 use crate::policy::fold::{
     Archive, Front, FrontUnit, Keep, NativeForm, Place, Reinject, SplitTurn, SummarizeRule, Summarizer,
-    SummaryInput, Tail, TruncateResults,
+    SummaryInput, Tail, TruncateResults, UserMessages,
 };
 use crate::policy::strategy::{Action, StubRule, StubSize, Threshold, Until};
 use crate::policy::value::Value;
@@ -124,11 +124,9 @@ impl Bound<'_> {
             place: toml.place,
             reinject: Reinject {
                 last_user: toml.reinject.last_user,
-                user_messages_tokens: toml
-                    .reinject
-                    .user_messages
-                    .as_ref()
-                    .map_or(Ok(0), |v| self.count(v))?,
+                user_messages: UserMessages::up_to(
+                    toml.reinject.user_messages.as_ref().map_or(Ok(0), |v| self.count(v))?,
+                ),
                 tokens: toml.reinject.tokens.as_ref().map_or(Ok(0), |v| self.count(v))?,
             },
             accumulates: toml.accumulate,
@@ -171,14 +169,14 @@ impl Bound<'_> {
             );
         }
         let is_endpoint = native.form == NativeForm::Endpoint;
-        let user_messages_tokens = if is_endpoint { Reinject::ALL_USER_MESSAGES } else { 0 };
+        let user_messages = if is_endpoint { UserMessages::All } else { UserMessages::None };
         let instructions = native.instructions_tokens.as_ref();
         let instructions_tokens = instructions.map_or(Ok(0), |v| self.count(v))?;
         Ok(SummarizeRule {
             max_output_tokens: self.count(&native.max_output_tokens)?,
             input: SummaryInput::Native { form: native.form, instructions_tokens },
             place: if is_endpoint { Place::Last } else { Place::Head },
-            reinject: Reinject { user_messages_tokens, ..Reinject::default() },
+            reinject: Reinject { user_messages, ..Reinject::default() },
             withhold_kept_thinking: self.withholds(rule.withhold_thinking.as_ref())?,
             ..bare(keep)
         })

@@ -3,7 +3,7 @@
 use super::items::ends_words;
 use super::{counted, level_text, percent, threshold_words, turns_words};
 use crate::policy::fold::{
-    Front, FrontUnit, Keep, NativeForm, Place, Reinject, SummarizeRule, SummaryInput, Tail,
+    Front, FrontUnit, Keep, NativeForm, Place, SummarizeRule, SummaryInput, Tail, UserMessages,
 };
 use crate::policy::strategy::Until;
 
@@ -79,11 +79,13 @@ pub(super) fn fold_words(fold: &SummarizeRule) -> Vec<String> {
     if let SummaryInput::Native { instructions_tokens: 1.., .. } = fold.input {
         lines.push("instructions of one's own take the place of the provider's".to_owned());
     }
-    if fold.reinject.user_messages_tokens == Reinject::ALL_USER_MESSAGES {
-        lines.push("keeps all user messages, in front of the summary".to_owned());
-    } else if fold.reinject.user_messages_tokens > 0 {
-        let most = counted(fold.reinject.user_messages_tokens, "estimated token");
-        lines.push(format!("keeps user messages, newest first, up to {most}"));
+    match fold.reinject.user_messages {
+        UserMessages::None => {}
+        UserMessages::All => lines.push("keeps all user messages, in front of the summary".to_owned()),
+        UserMessages::Newest(most) => {
+            let most = counted(most, "estimated token");
+            lines.push(format!("keeps user messages, newest first, up to {most}"));
+        }
     }
     if fold.min_fold_percent > 0 {
         lines.push(format!("not if it folds less than {} % of the history", fold.min_fold_percent));
