@@ -149,8 +149,11 @@ impl RuleState {
             && stub.repeated.is_none()
             && stub.by_tool.is_empty()
             && matches!((&stub.stub, stub.items), (StubSize::Law(_), Items::Results));
-        self.unseen = is_bounded.then(|| {
-            let ahead: u64 = view.results[self.cursor..].iter().map(|b| view.result_utf16(*b)).sum();
+        // A rule that leaves more alone than this is looked at as ever: no request may cost what there is.
+        let ahead = view.results.get(self.cursor..).filter(|ahead| is_bounded && ahead.len() <= RECENT_MAX);
+        self.unseen = ahead.map(|ahead| {
+            view.work.add(ahead.len());
+            let ahead: u64 = ahead.iter().map(|b| view.result_utf16(*b)).sum();
             (view.tool_results_utf16 - ahead, view.changed.count())
         });
     }
@@ -422,15 +425,16 @@ impl RuleState {
     }
 }
 
-/// UTF-16 units of the newest results that the rule leaves alone for being recent: of those, what has no boundary of
-/// another kind before it. Nothing in front of the boundary of an earlier look is ever recent again, unless the history
-/// changed.
+/// Results that are added up at a request to tell whether a rule need be asked.
+const RECENT_MAX: usize = 32;
+
+/// UTF-16 units of the newest results, [`RECENT_MAX`] at most, that are too recent for the rule by their turns; it may
+/// leave more alone. None of them was looked at before: what was in front of a boundary stays there while the history
+/// only grows.
 fn recent_utf16(stub: &StubRule, view: &View<'_>) -> u64 {
-    /// Fewer are enough to tell most times, and it is asked at every request.
-    const RESULTS_MAX: usize = 32;
     let Some(turns) = stub.keep.turns.filter(|_| stub.keep.turn == Turn::Assistant) else { return 0 };
     let boundary = view.turn_boundary(turns);
-    let recent = view.results.iter().rev().take(RESULTS_MAX).take_while(|b| **b >= boundary);
+    let recent = view.results.iter().rev().take(RECENT_MAX).take_while(|b| **b >= boundary);
     recent.inspect(|_| view.work.add(1)).map(|b| view.result_utf16(*b)).sum()
 }
 
