@@ -210,12 +210,6 @@ impl Store {
         }
     }
 
-    /// Whether a chain may be here; hardly any other is taken for one that is.
-    #[inline]
-    pub(crate) fn may_hold(&self, chain: u64) -> bool {
-        self.filter.may_hold(chain)
-    }
-
     #[inline]
     pub(crate) fn take(&mut self, chain: u64) -> Option<Entry> {
         if self.filter.may_hold(chain) { self.find_and_take(chain) } else { None }

@@ -307,9 +307,7 @@ impl Path {
             return;
         }
         for (behind, node) in self.nodes[index..].iter().enumerate() {
-            if store.may_hold(node.chain)
-                && let Some(entry) = store.take(node.chain)
-            {
+            if let Some(entry) = store.take(node.chain) {
                 let index = (index + behind) as u32;
                 self.cached.push(Cached { index, position: node.position, entry });
             } else if self.is_prefix_closed {

@@ -70,6 +70,11 @@ impl Wire {
         if hash == 0 || !model.cache.as_ref().is_some_and(CacheSpec::keeps_partial_blocks) {
             return;
         }
+        self.push_text(hash, tokens);
+    }
+
+    /// Appends a text that is no block of the session.
+    fn push_text(&mut self, hash: u64, tokens: u32) {
         let (kind, message) = (SentKind::Text, Messages::after(self.blocks.last()).next(SentKind::Text));
         let (deferred, placeholder) = (false, false);
         self.blocks.push(SentBlock { hash, tokens, link: NO_LINK, message, kind, deferred, placeholder });
@@ -182,8 +187,16 @@ impl Wire {
         let is_edited = |((kind, flags), state): ((&BlockKind, &Flags), &State)| {
             *state != State::default() || !is_ever_sent(*kind, *flags)
         };
-        let plain = kinds.zip(&states[columns.clone()]).position(is_edited).unwrap_or(columns.len());
-        let columns = columns.start..columns.start + plain;
+        let plain = kinds.zip(&states[columns]).position(is_edited);
+        let end = plain.map_or(range.end, |n| range.start + u32::try_from(n).unwrap_or(u32::MAX));
+        self.extend_as_recorded(session, range.start..end);
+        end
+    }
+
+    /// Appends blocks that are all sent.
+    fn extend_as_recorded(&mut self, session: &Session, range: Range<u32>) {
+        let columns = range.start as usize..range.end as usize;
+        let blocks = &session.blocks;
         let each = blocks.kind[columns.clone()]
             .iter()
             .zip(&blocks.hash[columns.clone()])
@@ -198,23 +211,12 @@ impl Wire {
             let message = messages.next(kind);
             SentBlock { hash, tokens, link, message, kind, deferred: false, placeholder: false }
         }));
-        let end = range.start + plain as u32;
-        self.refs.extend(range.start..end);
-        end
+        self.refs.extend(range);
     }
 
     /// Appends the summary in front of session block `at`.
     pub(super) fn push_summary(&mut self, summary: &SummaryMessage, at: u32) {
-        let message = Messages::after(self.blocks.last()).next(SentKind::Text);
-        self.blocks.push(SentBlock {
-            hash: summary.hash,
-            tokens: summary.tokens,
-            link: NO_LINK,
-            message,
-            kind: SentKind::Text,
-            deferred: false,
-            placeholder: false,
-        });
+        self.push_text(summary.hash, summary.tokens);
         // It goes where what it stands for was.
         self.refs.push(at.saturating_sub(1));
     }
@@ -223,15 +225,10 @@ impl Wire {
     pub(super) fn push_edited(&mut self, session: &Session, block: u32, content: Content) {
         let i = block as usize;
         if is_ever_sent(session.blocks.kind[i], session.blocks.flags[i]) {
-            let kind = SENT_AS[session.blocks.kind[i] as usize];
-            let message = Messages::after(self.blocks.last()).next(kind);
-            let (hash, tokens) = (session.blocks.hash[i], session.blocks.tokens[i]);
-            let link = link_of(kind, session.blocks.call[i], block);
-            let mut sent =
-                SentBlock { hash, tokens, link, message, kind, deferred: false, placeholder: false };
-            content.put_into(&mut sent);
-            self.blocks.push(sent);
-            self.refs.push(block);
+            self.extend_as_recorded(session, block..block + 1);
+            if let Some(sent) = self.blocks.last_mut() {
+                content.put_into(sent);
+            }
         }
     }
 
