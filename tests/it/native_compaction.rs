@@ -32,6 +32,19 @@ fn session() -> Session {
     with_human_turns(with_prompt(growth.session(), 136_000), 10)
 }
 
+/// Twenty requests behind 20,000 tokens, each with a result of 5,000.
+fn results_of_5_000() -> ConstantGrowth {
+    ConstantGrowth {
+        requests: 20,
+        tools_tokens: 15_000,
+        system_tokens: 4_800,
+        prompt_tokens: 200,
+        result_tokens: 5_000,
+        result_utf16: 15_000,
+        ..ConstantGrowth::default()
+    }
+}
+
 /// Keeps two turns behind a summary of the provider's own, once 150,000 tokens are reached: before request 26, with 25 × 160
 /// more than at first.
 fn keeping(form: &str, more: &str) -> String {
@@ -127,9 +140,8 @@ fn a_second_compaction_in_a_turn_folds_the_first_summary_and_leaves_thinking_val
         requests: 25,
         tools_tokens: 9_000,
         system_tokens: 1_000,
-        result_tokens: 5_000,
-        result_utf16: 15_000,
-        ..ConstantGrowth::default()
+        prompt_tokens: ConstantGrowth::default().prompt_tokens,
+        ..results_of_5_000()
     };
     let session = with_human_turns(growth.session(), 10);
     let typed = "anthropic-compaction:pause_after_compaction=true,keep_turns=2,trigger=50000";
@@ -249,15 +261,7 @@ fn what_the_provider_clears_is_reported_with_the_numbers_of_its_response() {
     let opus = models().get("claude-opus-5-5").unwrap().clone();
     // Results of 5,000 behind 20,000: request k has 20,000 + (k − 1) × 5,060, over 100,000 from request 17 on, which has
     // sixteen results. All but three are cleared, each to 12 tokens.
-    let growth = ConstantGrowth {
-        requests: 20,
-        tools_tokens: 15_000,
-        system_tokens: 4_800,
-        prompt_tokens: 200,
-        result_tokens: 5_000,
-        result_utf16: 15_000,
-        ..ConstantGrowth::default()
-    };
+    let growth = results_of_5_000();
     let session = growth.session();
     let (summary, record) = run_on(&session, &opus, &preset(&opus, "anthropic-editing"));
     let expected: Vec<_> = (17..=20)
@@ -282,15 +286,7 @@ fn what_the_provider_clears_is_reported_with_the_numbers_of_its_response() {
 
 /// Twenty requests, each with 5,060 more; somebody speaks at the nineteenth. Results are cleared from request 17 on.
 fn cleared_session() -> Session {
-    let growth = ConstantGrowth {
-        requests: 20,
-        tools_tokens: 15_000,
-        system_tokens: 4_800,
-        prompt_tokens: 200,
-        result_tokens: 5_000,
-        result_utf16: 15_000,
-        ..ConstantGrowth::default()
-    };
+    let growth = results_of_5_000();
     with_human_turns(growth.session(), 18)
 }
 
