@@ -6,7 +6,7 @@
 //! within the life of the entry.
 
 use super::Ttl;
-use super::price::Price;
+use super::price::{Price, Rates};
 use crate::usage::Usage;
 
 /// What an edit of history costs, and after how many turns it has paid for itself.
@@ -53,42 +53,59 @@ pub fn of_caching(price: &Price, ttl: Ttl) -> Option<u64> {
 ///
 /// Where everything is rewritten each time both are the same.
 pub fn of_long_life(price: &Price, new_tokens: u64, prefix_tokens: u64) -> Option<u64> {
-    let rates = &price.rates;
-    let extra = u128::from(rates.write_long.saturating_sub(rates.write_short)) * u128::from(new_tokens);
-    let saved = u128::from(rates.write_short.saturating_sub(rates.read)) * u128::from(prefix_tokens);
+    long_life_share(long_life_weights(&price.rates, new_tokens, prefix_tokens))
+}
+
+/// What the long life costs more to write new tokens with, and what the short one costs to write a prefix anew above
+/// reading it.
+pub(crate) fn long_life_weights(rates: &Rates, new_tokens: u64, prefix_tokens: u64) -> [u128; 2] {
+    let extra = u128::from(rates.write_long.saturating_sub(rates.write_short));
+    let saved = u128::from(rates.write_short.saturating_sub(rates.read));
+    [extra * u128::from(new_tokens), saved * u128::from(prefix_tokens)]
+}
+
+/// The share of [`of_long_life`], by the sums of its weights.
+pub(crate) fn long_life_share([extra, saved]: [u128; 2]) -> Option<u64> {
     u64::try_from((extra * 1_000_000).checked_div(saved)?).ok()
 }
 
 /// A request as it matters for the life of what it reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Use {
     /// Since the start of the request before; `None` for the first.
     pub gap_ms: Option<i64>,
     /// Tokens that the request before left in the cache.
     pub prefix_tokens: u64,
-    /// Tokens it adds.
+    /// Of these, those that are read however late it comes: other conversations use them too.
+    pub shared_tokens: u64,
+    /// Tokens it adds to the cache.
     pub new_tokens: u64,
+}
+
+impl Use {
+    /// Whether a life outlasts the gap before it.
+    pub fn is_alive(&self, life_ms: i64) -> bool {
+        self.gap_ms.is_some_and(|gap_ms| gap_ms < life_ms)
+    }
+
+    /// What it reads and writes if everything is written with one life, short or long.
+    pub fn usage(&self, ttl: Ttl, life_ms: i64) -> Usage {
+        let read = if self.is_alive(life_ms) { self.prefix_tokens } else { self.shared_tokens };
+        let write = self.prefix_tokens - read + self.new_tokens;
+        match ttl {
+            Ttl::Short => Usage { cache_read_tokens: read, cache_write_5m_tokens: write, ..Usage::default() },
+            Ttl::Long => Usage { cache_read_tokens: read, cache_write_1h_tokens: write, ..Usage::default() },
+        }
+    }
 }
 
 /// What the input of these requests costs if everything is written with one life, short or long.
 pub fn of_life(price: &Price, uses: &[Use], ttl: Ttl, life_ms: i64) -> u128 {
-    let cost = |it: &Use| {
-        let is_alive = it.gap_ms.is_some_and(|gap_ms| gap_ms < life_ms);
-        let (read, write) =
-            if is_alive { (it.prefix_tokens, it.new_tokens) } else { (0, it.prefix_tokens + it.new_tokens) };
-        let mut usage = Usage { cache_read_tokens: read, ..Usage::default() };
-        match ttl {
-            Ttl::Short => usage.cache_write_5m_tokens = write,
-            Ttl::Long => usage.cache_write_1h_tokens = write,
-        }
-        price.cost(&usage).total()
-    };
-    uses.iter().map(cost).sum()
+    uses.iter().map(|it| price.cost(&it.usage(ttl, life_ms)).total()).sum()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::price::Rates;
     use super::*;
 
     fn price(input: u64, write_short: u64, write_long: u64, read: u64) -> Price {
@@ -120,7 +137,12 @@ mod tests {
         let uses = |late: usize| -> Vec<Use> {
             let gap = |i: usize| if i < late { 600_000 } else { 10_000 };
             (0..10_000)
-                .map(|i| Use { gap_ms: Some(gap(i)), prefix_tokens: 120_000, new_tokens: 1_840 })
+                .map(|i| Use {
+                    gap_ms: Some(gap(i)),
+                    prefix_tokens: 120_000,
+                    new_tokens: 1_840,
+                    ..Use::default()
+                })
                 .collect()
         };
         let cheaper = |late: usize| {

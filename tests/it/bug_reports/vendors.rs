@@ -177,7 +177,8 @@ fn the_what_if_of_a_life_is_what_runs_cost() {
                 let mut before = 0;
                 let uses = record.requests.iter().map(|row| {
                     let prompt = row.usage.prompt_tokens();
-                    let it = Use { gap_ms: row.gap_ms, prefix_tokens: before, new_tokens: prompt - before };
+                    let new_tokens = prompt - before;
+                    let it = Use { gap_ms: row.gap_ms, prefix_tokens: before, new_tokens, ..Use::default() };
                     before = prompt;
                     it
                 });
