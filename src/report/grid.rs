@@ -136,7 +136,7 @@ pub fn cells_grid(results: &ResultSet) -> Grid {
 }
 
 fn grid_of(results: &ResultSet, lines: &[Option<Line<'_>>]) -> Grid {
-    let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
+    let many_models = results.has_many_models();
     let mut grid = Grid::default();
     let mut shown: Vec<&Column> = Vec::new();
     for column in COLUMNS {
@@ -145,7 +145,7 @@ fn grid_of(results: &ResultSet, lines: &[Option<Line<'_>>]) -> Grid {
             continue;
         }
         grid.columns.push(GridColumn {
-            title: column.title.replace("vs {baseline}", &results.versus()),
+            title: column.title.replace("{baseline}", results.baseline_word()),
             right: column.right,
             rank: column.rank,
         });
@@ -265,7 +265,7 @@ fn both_ways(
     corner: &str,
     cell: fn(&MissTotal) -> String,
 ) -> [Grid; 2] {
-    let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
+    let many_models = results.has_many_models();
     let policies = results.totals.iter().map(|t| match many_models {
         true => format!("{} on {}", t.policy, t.model),
         false => t.policy.clone(),

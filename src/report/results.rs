@@ -239,11 +239,6 @@ impl ResultSet {
         }
     }
 
-    /// Title of a change against the baseline; a long name is not repeated.
-    pub fn versus(&self) -> String {
-        format!("vs {}", self.baseline_word())
-    }
-
     /// The baseline in titles: its label, where that is short.
     pub fn baseline_word(&self) -> &str {
         const LONGEST: usize = 16;

@@ -78,8 +78,8 @@ const COLUMNS: &[(&str, u8, bool, Text)] = &[
 
 /// The table: totals over sessions, in the order of the grid.
 pub fn grid(results: &ResultSet) -> Grid {
-    let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
-    let versus = results.versus();
+    let many_models = results.has_many_models();
+    let baseline = results.baseline_word();
     let head = |title: &str, right, rank| GridColumn { title: title.to_owned(), right, rank };
     let mut grid = Grid { columns: vec![head("policy", false, 0)], rows: Vec::new() };
     if many_models {
@@ -88,7 +88,7 @@ pub fn grid(results: &ResultSet) -> Grid {
     let is_empty = |text: &Text| results.totals.iter().all(|t| matches!(text(t).as_str(), "" | "0"));
     let shown = COLUMNS.iter().filter(|(_, _, optional, text)| !(*optional && is_empty(text)));
     let shown: Vec<_> = shown.collect();
-    grid.columns.extend(shown.iter().map(|c| head(&c.0.replace("vs {baseline}", &versus), true, c.1)));
+    grid.columns.extend(shown.iter().map(|c| head(&c.0.replace("{baseline}", baseline), true, c.1)));
     let wins = wins::of(results);
     if !wins.is_empty() {
         grid.columns.push(head("cheaper in", true, 2));

@@ -58,7 +58,7 @@ fn cost(cell: &Cell) -> Share {
 
 /// The table of [`of`]; without rows where there is nothing to compare.
 pub fn grid(results: &ResultSet) -> Grid {
-    let many_models = results.totals.iter().any(|t| t.model != results.totals[0].model);
+    let many_models = results.has_many_models();
     let titles = [
         (format!("against {}", results.baseline_word()), false),
         ("cheaper/equal/dearer".to_owned(), true),

@@ -372,8 +372,8 @@ pub struct ResultsWire {
     /// The command was stopped before every cell was done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
-    /// What was typed behind `ctxsim`, without what changes no number; paths are relative to the folder it was typed in,
-    /// or to the home folder, `~`.
+    /// What was typed behind `ctxsim`, without what changes no number. Paths are relative to the folder it was typed in,
+    /// or begin with `~` or `$HOME`; of others, `…` and the file's name are left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     command_line: Vec<String>,
     /// The models of the cells, by id.

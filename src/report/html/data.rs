@@ -147,7 +147,6 @@ mod tests {
             let heading = Heading { title: "", description: "", digest: "" };
             let data = json(&heading, &results, &Runs::default());
             assert_eq!(data["baseline_word"], results.baseline_word());
-            assert_eq!(results.versus(), format!("vs {}", results.baseline_word()));
         }
         assert_eq!(results.baseline_word(), "baseline");
         let scripts = include_str!("sessions.js");

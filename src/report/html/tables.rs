@@ -234,12 +234,9 @@ pub(super) fn comparison(results: &ResultSet) -> String {
         head(&mut out, "model", "the simulated model", "text");
     }
     for column in &columns {
-        if column.title != VERSUS {
-            head(&mut out, column.title, column.about, "number");
-            continue;
-        }
-        head(&mut out, &results.versus(), column.about, "number");
-        if !wins.is_empty() {
+        let title = column.title.replace("{baseline}", results.baseline_word());
+        head(&mut out, &title, column.about, "number");
+        if column.title == VERSUS && !wins.is_empty() {
             head(&mut out, "cheaper in", "sessions that cost less than under the baseline", "number");
         }
     }
