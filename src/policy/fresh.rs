@@ -34,7 +34,7 @@ impl Interpreter<'_> {
 #[inline]
 pub(super) fn block_size(view: &View<'_>, law: Option<&EstimateLaw>, measure: Measure, block: u32) -> u64 {
     let Measure::Block(unit) = measure else { return 0 };
-    let separators = view.session.parts_of(block).map_or(0, |p| u64::from(p.texts.saturating_sub(1)));
+    let separators = separators(view, block);
     match unit {
         Unit::Utf16 => view.text_utf16(block) + separators,
         Unit::Bytes => item_size(view, law, block, unit) + separators,
@@ -45,7 +45,7 @@ pub(super) fn block_size(view: &View<'_>, law: Option<&EstimateLaw>, measure: Me
 fn offload_of(offload: &OffloadRule, view: &View<'_>, result: u32) -> Offload {
     let blocks = &view.session.blocks;
     let i = result as usize;
-    let separators = view.session.parts_of(result).map_or(0, |p| u64::from(p.texts.saturating_sub(1)));
+    let separators = separators(view, result);
     let chars = u64::from(blocks.utf16[i]) + separators;
     let lines = u64::from(blocks.lines[i]);
     let text = TextSize { utf16: chars, bytes: u64::from(blocks.bytes[i]), ..TextSize::default() };
@@ -82,6 +82,11 @@ fn offload_of(offload: &OffloadRule, view: &View<'_>, result: u32) -> Offload {
         kept_utf16,
         path_utf16,
     }
+}
+
+/// Line feeds between the texts of a result.
+fn separators(view: &View<'_>, result: u32) -> u64 {
+    view.session.parts_of(result).map_or(0, |p| u64::from(p.texts.saturating_sub(1)))
 }
 
 /// File-name lengths of a result's tool and call; without a call, that of `unknown`.
