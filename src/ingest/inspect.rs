@@ -3,7 +3,8 @@
 //!
 //! Each `model` event of a sample is a request with all that was sent; which of them form a session is found by
 //! that (`exchange`), so solvers, graders and sub-agents are sessions of their own. A sample is
-//! never the continuation of another. Long texts stand apart as attachments and are put back.
+//! never the continuation of another. Long texts stand apart as attachments and are put back. Newer logs keep each
+//! message once, in a pool of the sample, and say of a request which ranges of the pool were sent.
 //!
 //! What input counts include is the provider's own: they include what was read from the cache where input and
 //! output add up to the total, and exclude it otherwise.
@@ -11,8 +12,8 @@
 //! # Divergence from the real API
 //!
 //! Answers from Inspect's own cache were not billed and are left out. A log without events has the messages
-//! of each sample only, so its requests are without usage. Inputs that newer logs write as ranges of a pool
-//! are not put back.
+//! of each sample only, so its requests are without usage. Archives that spread one sample over several entries (log
+//! version 3, which Inspect itself does not write unless asked) are not read.
 
 use std::borrow::Cow;
 use std::io::BufRead;
@@ -33,6 +34,9 @@ pub const NAME: &str = "inspect";
 
 /// How a text that stands apart is referred to.
 const ATTACHMENT: &str = "attachment://";
+
+/// Why a prompt is shorter here than it was.
+const NOT_IN_POOL: &str = "this request refers to messages that its sample does not have: they are left out";
 
 /// Whether the first fields of a document are those of a log, its header, or a sample.
 pub fn recognise(object: &Map<String, Value>) -> bool {
@@ -103,21 +107,24 @@ impl Log {
         // Older logs keep events and attachments in a transcript.
         let transcript = sample.get("transcript").unwrap_or(&Value::Null);
         let either = |own: &str, old: &str| sample.get(own).or_else(|| transcript.get(old));
-        let texts = Texts(either("attachments", "content").and_then(Value::as_object));
+        let apart = Apart {
+            texts: either("attachments", "content").and_then(Value::as_object),
+            messages: pool(sample),
+        };
         let events = either("events", "events").and_then(Value::as_array);
         let requests = events.into_iter().flatten().filter(|event| text(event, "event") == "model");
         let mut any = false;
         for event in requests {
             any = true;
             self.number += 1;
-            self.request(&name, event, &texts, notices);
+            self.request(&name, event, &apart, notices);
         }
         if !any {
-            self.messages(&name, sample, &texts);
+            self.messages(&name, sample, &apart);
         }
     }
 
-    fn request(&mut self, name: &str, event: &Value, texts: &Texts<'_>, notices: &mut Vec<Notice>) {
+    fn request(&mut self, name: &str, event: &Value, apart: &Apart<'_>, notices: &mut Vec<Notice>) {
         let output = event.get("output").unwrap_or(&Value::Null);
         let choice = items(output, "choices").first().unwrap_or(&Value::Null);
         let usage = output.get("usage").unwrap_or(&Value::Null);
@@ -137,16 +144,20 @@ impl Log {
         models.into_iter().find(|m| !m.is_empty()).unwrap_or_default().clone_into(&mut exchange.model);
         let tool = |tool: &Value| ToolText { name: text(tool, "name").to_owned(), json: tool.to_string() };
         exchange.tools = items(event, "tools").iter().map(tool).collect();
-        for message in items(event, "input") {
-            let content = texts.content(message);
+        let (sent, is_whole) = apart.input(event);
+        if !is_whole {
+            notices.push(Notice { line: self.number, reason: NOT_IN_POOL.to_owned() });
+        }
+        for message in sent {
+            let content = apart.content(message);
             match text(message, "role") {
                 "system" => exchange.instruct(&content),
-                "assistant" => exchange.send(By::Model, texts.answer(message)),
-                "tool" => exchange.send(By::User, vec![texts.result(message)]),
+                "assistant" => exchange.send(By::Model, apart.answer(message)),
+                "tool" => exchange.send(By::User, vec![apart.result(message)]),
                 _ => exchange.send(By::User, value::user_content(&content)),
             }
         }
-        exchange.answer = texts.answer(choice.get("message").unwrap_or(&Value::Null));
+        exchange.answer = apart.answer(choice.get("message").unwrap_or(&Value::Null));
         exchange.output_is_final = choice.get("stop_reason").is_some_and(Value::is_string);
         let mut counts = Counts::default();
         let usage = self::usage(usage, &mut counts);
@@ -154,7 +165,7 @@ impl Log {
         self.threads.add(exchange);
     }
 
-    fn messages(&mut self, name: &str, sample: &Value, texts: &Texts<'_>) {
+    fn messages(&mut self, name: &str, sample: &Value, apart: &Apart<'_>) {
         let mut conversation = Conversation::default();
         name.clone_into(&mut conversation.transcript.session_id);
         let model = sample.pointer("/output/model").and_then(Value::as_str).unwrap_or_default();
@@ -163,7 +174,7 @@ impl Log {
             let at = At { line: self.number, ms: None };
             match text(message, "role") {
                 "system" if conversation.responses() == 0 => {
-                    conversation.transcript.system = texts.content(message).as_str().map(str::to_owned);
+                    conversation.transcript.system = apart.content(message).as_str().map(str::to_owned);
                 }
                 "assistant" => {
                     let model = Some(text(message, "model")).filter(|m| !m.is_empty()).unwrap_or(model);
@@ -173,12 +184,12 @@ impl Log {
                     };
                     conversation.open_response(at, &id, model);
                     if let Some(response) = conversation.last_response() {
-                        response.content = texts.answer(message);
+                        response.content = apart.answer(message);
                     }
                 }
-                "tool" => conversation.input(at, vec![texts.result(message)], false),
+                "tool" => conversation.input(at, vec![apart.result(message)], false),
                 role => {
-                    let content = value::user_content(&texts.content(message));
+                    let content = value::user_content(&apart.content(message));
                     conversation.input(at, content, role != "user");
                 }
             }
@@ -189,13 +200,45 @@ impl Log {
     }
 }
 
-/// The texts that stand apart, by their hash.
-struct Texts<'s>(Option<&'s Map<String, Value>>);
+/// The pool of messages of a sample, which the first logs that had one called otherwise.
+fn pool(sample: &Value) -> &[Value] {
+    match items(sample.get("events_data").unwrap_or(&Value::Null), "messages") {
+        [] => items(sample, "message_pool"),
+        messages => messages,
+    }
+}
 
-impl Texts<'_> {
+/// What stands apart from the events that refer to it.
+struct Apart<'s> {
+    /// Texts by their hash.
+    texts: Option<&'s Map<String, Value>>,
+    messages: &'s [Value],
+}
+
+impl Apart<'_> {
+    /// What was sent with a request, and whether all of it was found. References are ranges: the first, and the one
+    /// behind the last.
+    fn input<'v>(&'v self, event: &'v Value) -> (Vec<&'v Value>, bool) {
+        let own = items(event, "input");
+        if !own.is_empty() {
+            return (own.iter().collect(), true);
+        }
+        // A message stands in a prompt once or, where nothing tells two apart, a few times.
+        let most = self.messages.len() * 2;
+        let (mut sent, mut is_whole) = (Vec::new(), true);
+        for range in items(event, "input_refs") {
+            let bound = |at| range.get(at).and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
+            let (first, behind) = (bound(0).unwrap_or(usize::MAX), bound(1).unwrap_or_default());
+            let found = self.messages.get(first..behind.min(self.messages.len())).unwrap_or_default();
+            is_whole &= first < behind && found.len() == behind - first && sent.len() + found.len() <= most;
+            sent.extend(found.iter().take(most - sent.len()));
+        }
+        (sent, is_whole)
+    }
+
     fn resolve<'v>(&'v self, text: &'v str) -> &'v str {
         let hash = text.strip_prefix(ATTACHMENT);
-        let found = hash.and_then(|hash| self.0?.get(hash)?.as_str());
+        let found = hash.and_then(|hash| self.texts?.get(hash)?.as_str());
         found.unwrap_or(text)
     }
 

@@ -1,5 +1,6 @@
 //! ATIF trajectories. Expectations were worked out by hand from the fixtures.
 
+use ctxsim::audit::Account;
 use ctxsim::transcript::{Entry, Transcript};
 
 use crate::ingest_sketch::{read_bytes, read_path, sketch};
@@ -38,7 +39,8 @@ fn copied_context_is_input_and_embedded_trajectories_are_sub_agents() {
         transcripts.iter().map(|t| (&*t.session_id, t.parent_session_id.as_deref())).collect();
     assert_eq!(ids, [("s1", None), ("sub1", Some("s1"))]);
     assert_eq!(transcripts[0].system.as_deref(), Some("Be brief."));
-    assert_eq!(transcripts[0].recorded_cost_pusd, Some(700_000_000));
+    // The final metrics may count the forerunner too.
+    assert_eq!(transcripts[0].recorded_cost_pusd, None);
     let costs: Vec<Option<u64>> = transcripts[0]
         .entries
         .iter()
@@ -60,6 +62,24 @@ fn one_answer_that_a_converter_spread_over_steps_counts_once() {
             "5 6+1300+40+0>5 Done.",
         ]
     );
+}
+
+#[test]
+fn a_continuation_in_another_file_is_a_session_of_its_own_and_counts_nothing_twice() {
+    let first = &read_path("atif/continued.json")[0];
+    let second = &read_path("atif/continued.cont-1.json")[0];
+    assert_eq!(
+        sketch_of(first),
+        ["1 input go", "2 90+10+0+0>5 one", "3 compaction auto 0 0", "3 inject Summarized."]
+    );
+    assert_eq!(
+        sketch_of(second),
+        ["1 inject go", "2 inject so far: one", "3 30+10+0+0>4 two", "4 44+0+0+0>3 three"]
+    );
+    assert_eq!((&*first.session_id, &*second.session_id), ("s2", "s2-cont-1"));
+    let costs = [first, second].map(|t| Account::of(t).recorded_cost_pusd);
+    // The second file states 0.0023 dollars: with those of the first, and the summary's.
+    assert_eq!(costs, [Some(1_000_000_000), Some(700_000_000)]);
 }
 
 #[test]

@@ -33,6 +33,39 @@ fn model_events_are_requests_and_each_prompt_is_a_session() {
 }
 
 #[test]
+fn messages_of_a_pool_are_put_back_by_range() {
+    let transcripts = read_path("inspect/pool.json");
+    let found: Vec<(&str, Vec<String>)> = transcripts.iter().map(|t| (&*t.session_id, sketch(t))).collect();
+    let expected: [(&str, &[&str]); 2] = [
+        (
+            "pooled",
+            &[
+                "1 input find it",
+                r#"1 resp_1 100+0+0+0>9 I look. | call k1 bash {"cmd":"ls"}"#,
+                "2 input result k1 [a]",
+                r#"2 resp_2 56+64+0+0>8 Again. | call k2 bash {"cmd":"cat a"}"#,
+                // The answer with k1 was left out.
+                "4 input result k2 [x]",
+                "4 compaction auto 0 0",
+                r#"4 inject find it | Again. | bash {"cmd":"cat a"}"#,
+                "4 inject x",
+                "4 resp_4 118+0+0+0>5 x it is",
+                "5 rewound to 2",
+                "5 input result k2 [x]",
+                "5 input so far: looked",
+                "5 resp_5 118+0+0+0>5 bad",
+            ],
+        ),
+        ("pooled-2", &["3 input grade: found", "3 resp_3 20+0+0+0>1 C"]),
+    ];
+    let expected = expected.map(|(id, lines)| (id, lines.iter().map(|l| (*l).to_owned()).collect()));
+    assert_eq!(found, expected);
+    let notices: Vec<u64> = transcripts[0].notices.iter().map(|notice| notice.line).collect();
+    // Ranges that end behind the pool, or are none.
+    assert_eq!(notices, [5]);
+}
+
+#[test]
 fn an_archive_holds_the_same() {
     let sketches = |name: &str| -> Vec<(String, usize)> {
         let mut sessions: Vec<(String, usize)> =

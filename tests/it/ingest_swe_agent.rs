@@ -5,7 +5,7 @@ use std::path::Path;
 use ctxsim::ingest::{self, ReadOptions, input};
 use ctxsim::transcript::{Entry, Transcript};
 
-use crate::ingest_sketch::{fixture, read_bytes, sketch, transcript};
+use crate::ingest_sketch::{fixture, read_bytes, read_path, sketch, transcript};
 
 fn read(name: &str) -> Transcript {
     let path = fixture(&format!("swe-agent/{name}"));
@@ -60,6 +60,63 @@ fn actions_and_observations_are_calls_and_results() {
     assert_eq!((transcript.format, &*transcript.session_id), ("swe-agent", "task"));
     let Entry::Response(response) = &transcript.entries[2] else { panic!("not a response") };
     assert_eq!(response.model, "gpt-4o");
+}
+
+/// A sketch without the hashes in the ids of commands.
+fn sketch_of(transcript: &Transcript) -> Vec<String> {
+    let is_hash = |part: &str| part.len() == 16 && part.bytes().all(|b| b.is_ascii_hexdigit());
+    let without = |word: &str| match word.rsplit_once('-') {
+        Some((head, hash)) if is_hash(hash) => head.to_owned(),
+        _ => word.to_owned(),
+    };
+    let line = |line: String| line.split(' ').map(without).collect::<Vec<_>>().join(" ");
+    sketch(transcript).into_iter().map(line).collect()
+}
+
+#[test]
+fn what_was_sent_shows_answers_taken_back_and_observations_left_out() {
+    let transcript = read("query.traj");
+    assert_eq!(
+        sketch_of(&transcript),
+        [
+            "1 inject a demonstration",
+            "1 input fix it",
+            "1 query-step-1 no usage One.\n | call command-0 bash ls\n",
+            "2 input result command-0 [a\nb]",
+            "2 query-step-2 no usage no command",
+            "3 rewound to 1",
+            "3 input result command-0 [a\nb]",
+            "3 query-step-3 no usage Two.\n | call command-1 bash cat a\n",
+            "4 results cleared command-0 0",
+            "4 input result command-1 [x]",
+            "4 query-step-4 no usage Three.\n | call command-2 bash submit\n",
+        ]
+    );
+    assert_eq!((&*transcript.session_id, transcript.system.as_deref()), ("query", Some("Be brief.")));
+    assert_eq!((&*transcript.agent_version, transcript.recorded_cost_pusd), ("1.1.0", Some(250_000_000_000)));
+    let Entry::Response(response) = &transcript.entries[2] else { panic!("not a response") };
+    assert_eq!(response.model, "claude-sonnet-4-5");
+}
+
+#[test]
+fn each_attempt_is_a_session_and_the_chosen_one_counts_once() {
+    let transcripts = read_path("swe-agent/attempts.traj");
+    let found: Vec<(&str, Option<u64>)> =
+        transcripts.iter().map(|t| (&*t.session_id, t.recorded_cost_pusd)).collect();
+    let (first, second) = (Some(500_000_000_000), Some(750_000_000_000));
+    assert_eq!(found, [("attempts-attempt-1", first), ("attempts-attempt-2", second)]);
+    assert_eq!(
+        sketch_of(&transcripts[0]),
+        [
+            "1 input fix it",
+            "1 attempts-attempt-1-step-1 no usage  | call command-0 bash vim",
+            "2 rewound to 0",
+            "2 input fix it",
+            r#"2 attempts-attempt-1-step-2 no usage thinking "hm 1" 4 | call c1 open {"path":"a"}"#,
+            "3 input result c1 [x]",
+            "3 attempts-attempt-1-step-3 no usage done 1",
+        ]
+    );
 }
 
 #[test]

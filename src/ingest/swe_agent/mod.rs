@@ -1,19 +1,26 @@
 //! SWE-agent and mini-SWE-agent: trajectories, one JSON document per task (spec/formats.md section 6).
 //!
 //! Both keep the whole linear history with its system prompt. mini-SWE-agent stores the provider's response
-//! with each answer, usage included; SWE-agent only totals, so its requests are without usage. Where the model
-//! writes its command as a fenced block, the block is a call and the next message its result
-//! (docs/decisions.md 38).
+//! with each answer, usage included; SWE-agent only totals, so its requests are without usage. Its newer versions keep
+//! with each step what was sent, and then that is read ([`queries`]): it has the answers that could not be used, and
+//! shows what history processors left out. Where the model writes its command as a fenced block, the block is a call
+//! and the next message its result (docs/decisions.md 38). Of a task that was tried several times each attempt is a
+//! session.
 //!
 //! # Divergence from the real API
 //!
-//! Fences and the words around a command are not counted. What history processors left out of a prompt is not
-//! recorded. Reasoning that a provider returned is not sent again.
+//! Fences and the words around a command are not counted. What history processors left out of a prompt is not known
+//! where the prompts are not recorded. Reasoning that a provider of mini-SWE-agent returned is not sent again. What
+//! the requests that judge attempts cost is in no session.
+
+mod queries;
 
 use std::io::BufRead;
 use std::path::Path;
 
 use serde_json::{Map, Value};
+
+use self::queries::Queries;
 
 use super::conversation::{At, Conversation};
 use super::value::{self, Counts, flag, items, text};
@@ -30,10 +37,18 @@ pub const MINI_NAME: &str = "mini-swe-agent";
 /// Tool that commands in fenced blocks are calls of.
 const SHELL: &str = "bash";
 
-/// Whether the first fields of a document are those of SWE-agent.
+/// Whether the first fields of a document are those of SWE-agent. Newer versions begin with the list of steps, or of
+/// attempts, which may be longer than what is looked at.
 pub fn recognise(object: &Map<String, Value>) -> bool {
-    object.contains_key("trajectory")
-        && (object.contains_key("environment") || object.contains_key("history"))
+    let is_cut_off = |list: &Value| list.is_null() && object.len() == 1;
+    let is_list = |name: &str, field: &str| {
+        let first = |list: &Value| list.as_array().and_then(|list| list.first()?.get(field)).is_some();
+        object.get(name).is_some_and(|list| is_cut_off(list) || first(list))
+    };
+    let has_either = object.contains_key("environment") || object.contains_key("history");
+    (object.contains_key("trajectory") && has_either)
+        || is_list("trajectory", "observation")
+        || is_list("attempts", "trajectory")
 }
 
 /// Whether the first fields of a document are those of mini-SWE-agent.
@@ -53,7 +68,33 @@ pub fn recognise_mini(object: &Map<String, Value>) -> bool {
 ///
 /// If the source fails, or holds no response.
 pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
-    read_as(NAME, "history", source, label)
+    let mut notices = Vec::new();
+    let documents = documents(source, &mut notices, label)?;
+    let (mut queries, mut histories) = (Queries::default(), Vec::new());
+    for document in &documents {
+        // The attempt that was chosen stands beside the others once more.
+        let attempts = items(document, "attempts");
+        let attempts = if attempts.is_empty() { std::slice::from_ref(document) } else { attempts };
+        for (number, attempt) in (1..).zip(attempts) {
+            let mut reader = Reader::of(attempt, label);
+            if attempts.len() > 1 {
+                reader.conversation.transcript.session_id += &format!("-attempt-{number}");
+            }
+            if !queries.add(&reader, attempt) {
+                reader.messages(items(attempt, "history"), &mut notices);
+                histories.push(reader.conversation);
+            }
+        }
+    }
+    histories.retain(|conversation| conversation.responses() > 0);
+    let mut transcripts = Vec::new();
+    if !queries.is_empty() {
+        transcripts = queries.finish(std::mem::take(&mut notices), label)?;
+    }
+    if !histories.is_empty() || transcripts.is_empty() {
+        transcripts.extend(Conversation::finish_all(histories, NAME, notices, label)?);
+    }
+    Ok(transcripts)
 }
 
 /// Reads a trajectory of mini-SWE-agent; before version 1 it is the bare list of messages.
@@ -62,27 +103,20 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
 ///
 /// If the source fails, or holds no response.
 pub fn read_mini(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
-    read_as(MINI_NAME, "messages", source, label)
+    let mut notices = Vec::new();
+    let documents = documents(source, &mut notices, label)?;
+    let read = |document: &Value| {
+        let mut reader = Reader::of(document, label);
+        let messages = document.as_array().map_or_else(|| items(document, "messages"), Vec::as_slice);
+        reader.messages(messages, &mut notices);
+        reader.conversation
+    };
+    let conversations: Vec<Conversation> = documents.iter().map(read).collect();
+    Conversation::finish_all(conversations, MINI_NAME, notices, label)
 }
 
-fn read_as(
-    format: &'static str,
-    list: &str,
-    source: &mut dyn BufRead,
-    label: &Path,
-) -> Result<Vec<Transcript>> {
-    let mut notices = Vec::new();
-    let documents = document::read(source, &mut notices)
-        .map_err(|source| Error::Io { path: label.to_owned(), source })?;
-    let mut reader = Reader::default();
-    for document in &documents {
-        reader.head(document, label);
-        let messages = document.as_array().map_or_else(|| items(document, list), Vec::as_slice);
-        for (number, message) in (1..).zip(messages) {
-            reader.message(number, message, &mut notices);
-        }
-    }
-    reader.conversation.finish(format, notices, label)
+fn documents(source: &mut dyn BufRead, notices: &mut Vec<Notice>, label: &Path) -> Result<Vec<Value>> {
+    document::read(source, notices).map_err(|source| Error::Io { path: label.to_owned(), source })
 }
 
 #[derive(Default)]
@@ -94,8 +128,9 @@ struct Reader {
 }
 
 impl Reader {
-    fn head(&mut self, document: &Value, label: &Path) {
-        let head = &mut self.conversation.transcript;
+    fn of(document: &Value, label: &Path) -> Reader {
+        let mut reader = Reader::default();
+        let head = &mut reader.conversation.transcript;
         let stem = label.file_name().unwrap_or_default().to_string_lossy();
         let stem = stem.split('.').next().unwrap_or_default();
         let id = Some(text(document, "instance_id")).filter(|id| !id.is_empty());
@@ -108,7 +143,14 @@ impl Reader {
         // A document of its own, as text.
         let replay = serde_json::from_str::<Value>(text(document, "replay_config")).unwrap_or_default();
         let replayed = replay.pointer("/agent/model/name").and_then(Value::as_str);
-        model.or(replayed).unwrap_or_default().clone_into(&mut self.model);
+        model.or(replayed).unwrap_or_default().clone_into(&mut reader.model);
+        reader
+    }
+
+    fn messages(&mut self, messages: &[Value], notices: &mut Vec<Notice>) {
+        for (number, message) in (1..).zip(messages) {
+            self.message(number, message, notices);
+        }
     }
 
     fn message(&mut self, number: u64, message: &Value, notices: &mut Vec<Notice>) {
@@ -135,11 +177,7 @@ impl Reader {
     }
 
     fn tool_result(&mut self, at: At, message: &Value) {
-        let id = match text(message, "tool_call_id") {
-            "" => items(message, "tool_call_ids").first().and_then(Value::as_str).unwrap_or_default(),
-            id => id,
-        };
-        self.conversation.input(at, vec![chat::result(message, id.to_owned())], false);
+        self.conversation.input(at, vec![chat::result(message, call_id(message).to_owned())], false);
     }
 
     fn response(&mut self, at: At, message: &Value, notices: &mut Vec<Notice>) {
@@ -173,23 +211,48 @@ impl Reader {
         if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
             content.push(Content::Thinking { text: text.to_owned(), signature_chars: 0, redacted: false });
         }
-        self.open_command = None;
-        let has_calls = !items(message, "tool_calls").is_empty();
-        let body = text(message, "content");
-        let command = match text(message, "action") {
-            "" => chat::fenced(body),
-            action => Some((text(message, "thought").to_owned(), action.to_owned())),
-        };
-        match command.filter(|_| !has_calls) {
-            Some((thought, command)) => {
-                let id = format!("command-{}", self.conversation.responses());
-                content.push(Content::Text(thought));
-                content.push(Content::ToolUse { id: id.clone(), name: SHELL.to_owned(), input: command });
-                self.open_command = Some(id);
-            }
-            None => content.extend(chat::content(message)),
-        }
-        content.extend(chat::calls(message));
+        let said = said(message, |_| format!("command-{}", self.conversation.responses()));
+        self.open_command = said.command_id;
+        content.extend(said.content);
         content
     }
+}
+
+/// Id of the call that a message answers.
+fn call_id(message: &Value) -> &str {
+    match text(message, "tool_call_id") {
+        "" => items(message, "tool_call_ids").first().and_then(Value::as_str).unwrap_or_default(),
+        id => id,
+    }
+}
+
+/// What an answer says.
+struct Said {
+    content: Vec<Content>,
+    /// Id of the call that a fenced command is; the next message is its result.
+    command_id: Option<String>,
+}
+
+/// What an assistant message says; a command in it gets the id that `id_of` gives.
+fn said(message: &Value, id_of: impl FnOnce(&str) -> String) -> Said {
+    let thinking = |block: &Value| Content::Thinking {
+        text: text(block, "thinking").to_owned(),
+        signature_chars: value::chars(text(block, "signature")),
+        redacted: text(block, "type") == "redacted_thinking",
+    };
+    let mut content: Vec<Content> = items(message, "thinking_blocks").iter().map(thinking).collect();
+    let has_calls = !items(message, "tool_calls").is_empty();
+    let command = match text(message, "action") {
+        "" => chat::fenced(text(message, "content")),
+        action => Some((text(message, "thought").to_owned(), action.to_owned())),
+    };
+    let Some((thought, command)) = command.filter(|_| !has_calls) else {
+        content.extend(chat::content(message));
+        content.extend(chat::calls(message));
+        return Said { content, command_id: None };
+    };
+    let id = id_of(&command);
+    content.push(Content::Text(thought));
+    content.push(Content::ToolUse { id: id.clone(), name: SHELL.to_owned(), input: command });
+    Said { content, command_id: Some(id) }
 }
