@@ -17,6 +17,7 @@ mod cli_found;
 mod compile;
 mod compile_properties;
 mod compile_recordings;
+mod compile_totals;
 mod explain;
 mod folded;
 mod formats;

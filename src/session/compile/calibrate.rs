@@ -2,7 +2,7 @@
 //!
 //! The walk keeps the prompt as a client without a strategy would send it and the provider would count
 //! it: earlier thinking is stripped at a human turn where the model keeps only the current turn. At each
-//! request with usage, the blocks that are new since the one before are scaled, by largest remainder, to
+//! request with usage, the blocks that are new since the last one with usage are scaled, by largest remainder, to
 //! what is missing to the recorded total. After an undone compaction or clearing the replayed prompt is
 //! another than the recorded one: the step across it is sized by coefficients, and from there on the
 //! recorded increments are met, no longer the totals.
@@ -52,6 +52,12 @@ pub(super) struct Walk<'d, 't> {
     hidden: Option<i64>,
     /// Recorded minus replayed prompt, since the first undone compaction.
     offset: i64,
+    /// Blocks of the requests without usage since the last one with it, sized by coefficients for now.
+    estimated: Vec<u32>,
+    /// First step whose blocks have no size yet, while a step is walked through.
+    pub(super) unsized_from: usize,
+    /// Since the last request with usage a compaction or clearing was undone, or the tokenizer changed.
+    is_incomparable: bool,
     /// The recorded prompt no longer holds blocks before this one: a compaction, undone here, took them.
     pub(super) folded_before: u32,
     next_event: usize,
@@ -90,6 +96,9 @@ pub(super) fn calibrate(
         prompt: 0,
         hidden: None,
         offset: 0,
+        estimated: Vec::new(),
+        unsized_from: 0,
+        is_incomparable: false,
         folded_before: 0,
         next_event: 0,
         strippable: Vec::new(),
@@ -111,17 +120,24 @@ pub(super) fn calibrate(
 
 impl Walk<'_, '_> {
     fn step(&mut self, k: usize) {
-        let changed = self.apply_events(k);
+        self.is_incomparable |= self.apply_events(k);
         if self.strips_thinking(k) {
             self.strip(k);
         }
-        let new = self.new_blocks(k);
-        let estimate: u64 = new.iter().map(|i| self.weight[*i as usize]).sum::<u64>().div_ceil(1_000);
+        let mut new = self.new_blocks(k);
         let step = &self.draft.steps[k];
         let recorded = step.recorded.map(|u| signed(u.prompt_tokens()) - i64::from(step.tail_tokens));
-        match (recorded, self.hidden) {
-            (None, _) => self.send_estimated(&new),
-            (Some(total), None) => {
+        let Some(total) = recorded else {
+            self.send_estimated(&new);
+            self.estimated.append(&mut new);
+            return;
+        };
+        let is_comparable = !std::mem::take(&mut self.is_incomparable) && self.scale;
+        let before = self.take_back_estimated(is_comparable && self.hidden.is_some());
+        new.splice(..0, before);
+        let estimate: u64 = new.iter().map(|i| self.weight[*i as usize]).sum::<u64>().div_ceil(1_000);
+        match self.hidden {
+            None => {
                 self.send_estimated(&new);
                 self.hidden = Some((total - self.prompt).max(0));
                 if total < self.prompt {
@@ -129,12 +145,12 @@ impl Walk<'_, '_> {
                 }
                 self.size_compaction(k, total);
             }
-            (Some(total), Some(hidden)) if changed || !self.scale => {
+            Some(hidden) if !is_comparable => {
                 self.send_estimated(&new);
                 self.offset = total - hidden - self.prompt;
                 self.size_compaction(k, total);
             }
-            (Some(total), Some(hidden)) => {
+            Some(hidden) => {
                 let mut grown = total - hidden - self.offset - self.prompt;
                 grown += self.shorten_tail(k, -grown);
                 if too_small(grown, estimate, new.len()) {
@@ -143,6 +159,19 @@ impl Walk<'_, '_> {
                 self.send_scaled(&new, u64::try_from(grown).unwrap_or(0));
             }
         }
+        self.unsized_from = k + 1;
+    }
+
+    /// Takes the blocks of requests without usage out of the prompt again, if a total says now how large they are
+    /// together with the next ones: those that are still there.
+    fn take_back_estimated(&mut self, has_total: bool) -> Vec<u32> {
+        let mut blocks = std::mem::take(&mut self.estimated);
+        blocks.retain(|i| has_total && self.place[*i as usize] == Place::Sent);
+        for &i in &blocks {
+            self.prompt -= self.tokens(i);
+            self.place[i as usize] = Place::New;
+        }
+        blocks
     }
 
     /// A longer tail than the last request's must not look like history that left: where it explains all

@@ -41,7 +41,7 @@ impl Walk<'_, '_> {
                 Class::Thinking | Class::Injected => room >= wanted,
             };
             while !enough(room(self))
-                && let Some((range, tokens)) = self.oldest(class, k)
+                && let Some((range, tokens)) = self.oldest(class)
                 && room(self) + tokens <= wanted
             {
                 self.drop_unexplained(k, range);
@@ -50,7 +50,7 @@ impl Walk<'_, '_> {
         // Nothing more fits exactly: more than needed goes, and the new blocks grow instead.
         for class in [Class::Thinking, Class::Injected, Class::Round] {
             while room(self) < blocks.try_into().unwrap_or(i64::MAX)
-                && let Some((range, _)) = self.oldest(class, k)
+                && let Some((range, _)) = self.oldest(class)
             {
                 self.drop_unexplained(k, range);
             }
@@ -59,11 +59,11 @@ impl Walk<'_, '_> {
     }
 
     /// Oldest content of a class that is in the prompt: its blocks and their tokens.
-    fn oldest(&mut self, class: Class, k: usize) -> Option<(Range<u32>, i64)> {
+    fn oldest(&mut self, class: Class) -> Option<(Range<u32>, i64)> {
         let queue = match class {
             Class::Thinking => &mut self.thinking,
             Class::Injected => &mut self.injected,
-            Class::Round => return self.oldest_round(k),
+            Class::Round => return self.oldest_round(),
         };
         while let Some(&i) = queue.front() {
             if i >= self.folded_before && self.place[i as usize] == Place::Sent {
@@ -74,9 +74,9 @@ impl Walk<'_, '_> {
         None
     }
 
-    /// A response and the results of its calls, all of it sent before step `k`.
-    fn oldest_round(&mut self, k: usize) -> Option<(Range<u32>, i64)> {
-        while self.first_round + 1 < k {
+    /// A response and the results of its calls, all of it sent and sized.
+    fn oldest_round(&mut self) -> Option<(Range<u32>, i64)> {
+        while self.first_round + 1 < self.unsized_from {
             let next = &self.draft.steps[self.first_round + 1].input;
             let results = next
                 .clone()

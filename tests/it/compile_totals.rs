@@ -1,0 +1,131 @@
+//! Recorded totals: how `compile` shares them among blocks.
+
+use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
+use ctxsim::session::{DropReason, EventKind, Session};
+use ctxsim::transcript::Entry;
+
+use crate::prompt_totals::prompt_totals;
+use crate::transcripts::*;
+
+fn session(entries: Vec<Entry>) -> Session {
+    compile(&transcript(entries), &CompileOptions::default())
+}
+
+#[test]
+fn new_blocks_are_scaled_to_the_recorded_increment() {
+    let s = session(vec![
+        input(vec![text(1_000)]),
+        billed(vec![text(100), call("a")], [3, 0, 20_000]),
+        input(vec![result("a", 1_000)]),
+        billed(vec![text(10)], [3, 20_000, 735]),
+        input(vec![text(50)]),
+        billed(vec![text(10)], [2, 20_735, 9]),
+    ]);
+    // Estimates 27, 0.6 and 340 in milli-tokens share 735 by largest remainder.
+    assert_eq!(s.blocks.tokens[1..4], [54, 1, 680]);
+    assert_eq!(prompt_totals(&s), [20_003, 20_738, 20_746]);
+    assert_eq!(s.prefix.tokens(), 20_000 - 270);
+    assert_eq!(s.steps.iter().map(|step| step.tail_tokens).collect::<Vec<_>>(), [3, 3, 2]);
+    assert!(s.prefix_is_measured);
+    assert!(s.events.is_empty());
+}
+
+#[test]
+fn requests_without_usage_share_what_the_next_total_adds() {
+    let s = session(vec![
+        input(vec![text(100)]),
+        billed(vec![text(10)], [3, 0, 10_000]),
+        input(vec![text(500)]),
+        response(vec![text(100)]),
+        input(vec![text(1_000)]),
+        billed(vec![text(10)], [3, 10_000, 435]),
+        input(vec![text(700)]),
+        response(vec![text(10)]),
+        billed(vec![text(10)], [3, 10_435, 0]),
+    ]);
+    // 10, 500, 100 and 1,000 characters share 435; what the last total does not hold takes nothing.
+    assert_eq!(s.blocks.tokens[1..5], [3, 135, 27, 270]);
+    assert_eq!([prompt_totals(&s)[2], prompt_totals(&s)[4]], [10_438, 10_438]);
+}
+
+#[test]
+fn a_total_behind_a_compaction_and_a_request_without_usage_is_no_unmarked_shrink() {
+    let s = session(vec![
+        input(vec![text(100)]),
+        billed(vec![text(10)], [3, 9_000, 1_000]),
+        compaction(),
+        injected(vec![text(400)]),
+        input(vec![text(200)]),
+        response(vec![text(10)]),
+        input(vec![text(100)]),
+        billed(vec![text(10)], [3, 2_000, 100]),
+        input(vec![text(100)]),
+        billed(vec![text(10)], [3, 2_100, 59]),
+    ]);
+    let is_unexplained =
+        |kind: &EventKind| matches!(kind, EventKind::BlocksDropped { reason: DropReason::Unexplained, .. });
+    assert!(s.events.iter().all(|event| !is_unexplained(&event.kind)));
+    let totals = prompt_totals(&s.view(RecordedCompactions::Undo));
+    assert_eq!(totals[3] - totals[2], 59);
+}
+
+#[test]
+fn a_final_output_count_leaves_the_rest_to_hidden_thinking() {
+    let s = session(vec![
+        input(vec![text(10)]),
+        finished(vec![thinking(0, 4_000), text(100)], [3, 0, 1_000], 527),
+        input(vec![text(10)]),
+        finished(vec![text(100)], [3, 1_000, 530], 50),
+        input(vec![text(10)]),
+        finished(vec![text(10)], [3, 1_530, 53], 9),
+    ]);
+    // 27 visible, 500 hidden, 2.7 of the prompt: 529.7 scaled to 530.
+    assert_eq!(s.blocks.tokens[1..4], [500, 27, 3]);
+    // 50 and 2.7 to 53.
+    assert_eq!(s.blocks.tokens[4..6], [50, 3]);
+    assert_eq!(s.steps.iter().map(|step| step.output_tokens).collect::<Vec<_>>(), [527, 50, 9]);
+    assert_eq!(s.blocks.tokens[6], 9);
+}
+
+#[test]
+fn uncached_content_belongs_to_its_blocks_and_not_to_the_tail() {
+    let s = session(vec![
+        input(vec![text(1_000)]),
+        billed(vec![call("a")], [8_000, 18_000, 2_000]),
+        input(vec![result("a", 1_000)]),
+        billed(vec![text(10)], [2, 20_000, 8_340]),
+        input(vec![text(100)]),
+        billed(vec![text(10)], [2, 28_340, 30]),
+    ]);
+    assert_eq!(s.steps.iter().map(|step| step.tail_tokens).collect::<Vec<_>>(), [2, 2, 2]);
+    assert_eq!(prompt_totals(&s), [28_000, 28_342, 28_372]);
+    assert_eq!(s.prefix.tokens(), 28_000 - 2 - 270);
+}
+
+#[test]
+fn without_a_cache_there_is_no_tail() {
+    let s = session(vec![
+        input(vec![text(1_000)]),
+        billed(vec![text(10)], [5_000, 0, 0]),
+        input(vec![text(100)]),
+        billed(vec![text(10)], [5_030, 0, 0]),
+    ]);
+    assert_eq!(prompt_totals(&s), [5_000, 5_030]);
+    assert_eq!((s.steps[0].tail_tokens, s.steps[1].tail_tokens), (0, 0));
+}
+
+#[test]
+fn a_prompt_that_shrinks_unmarked_loses_its_oldest_rounds_last() {
+    let s = session(vec![
+        input(vec![text(100)]),
+        billed(vec![call("a")], [3, 0, 10_000]),
+        input(vec![result("a", 1_000)]),
+        billed(vec![text(100)], [3, 10_000, 340]),
+        input(vec![text(100)]),
+        billed(vec![text(1)], [3, 9_000, 1_054]),
+    ]);
+    assert_eq!(prompt_totals(&s), [10_003, 10_343, 10_057]);
+    let dropped = EventKind::BlocksDropped { from: 1, to: 3, reason: DropReason::Unexplained };
+    assert_eq!(s.events[0].kind, dropped);
+    assert_eq!(s.blocks.tokens[3..5], [27, 27]);
+}
