@@ -2,8 +2,8 @@
 //!
 //! An agent step with metrics is a request; its prompt count includes what was read from the cache. Results
 //! stand in the step whose calls they answer. What a continuation copied from its forerunner is its first
-//! input and no request of its own. A continuation in a file of its own (`continued_trajectory_ref`) has the same
-//! session id; here it gets its number behind it, and what it cost is the sum of its own steps, since its final
+//! input and no request of its own. A continuation in a file of its own (`continued_trajectory_ref` of its forerunner,
+//! `continuation_index` of its agent) is a session too, and what it cost is the sum of its own steps, since its final
 //! metrics count its forerunners and their summaries once more. Embedded trajectories of sub-agents are sessions that
 //! name their parent.
 //!
@@ -18,7 +18,6 @@
 //! their cost. Trajectories in other files are read on their own, without a link: a continuation begins with a cold
 //! cache, though its first request may read the head of its forerunner's.
 
-use std::fmt::Write as _;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -91,9 +90,6 @@ impl Reader {
         let stem = label.file_stem().unwrap_or_default().to_string_lossy();
         let ids = [text(document, "trajectory_id"), text(document, "session_id"), &*stem];
         ids.into_iter().find(|id| !id.is_empty()).unwrap_or_default().clone_into(&mut head.session_id);
-        if let Some(index) = agent.pointer("/extra/continuation_index").and_then(Value::as_u64) {
-            let _ = write!(head.session_id, "-cont-{index}");
-        }
         head.parent_session_id = parent;
         text(agent, "version").clone_into(&mut head.agent_version);
         let name = |tool: &Value| tool.pointer("/function/name").or_else(|| tool.get("name")).cloned();
@@ -103,7 +99,7 @@ impl Reader {
         };
         head.tools = items(agent, "tool_definitions").iter().map(tool).collect();
         let total = document.pointer("/final_metrics/total_cost_usd");
-        let goes_on = items(document, "steps").iter().any(|step| flag(step, "is_copied_context"));
+        let goes_on = agent.pointer("/extra/continuation_index").is_some();
         head.recorded_cost_pusd = money::pusd(total.filter(|_| !goes_on));
         text(agent, "model_name").clone_into(&mut reader.model);
         let is_old = ["ATIF-v1.0", "ATIF-v1.1", "ATIF-v1.2"].contains(&text(document, "schema_version"));

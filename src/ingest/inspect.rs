@@ -38,6 +38,20 @@ const ATTACHMENT: &str = "attachment://";
 /// Why a prompt is shorter here than it was.
 const NOT_IN_POOL: &str = "this request refers to messages that its sample does not have: they are left out";
 
+/// Why requests are missing.
+const TOO_LARGE: &str = "the prompts of this file refer to more messages, or longer texts, than are read: this request \
+                         and those behind it are left out";
+
+/// What prompts of one file may come to: a few bytes can refer to a long message.
+#[derive(Clone, Copy)]
+struct Budget {
+    messages: usize,
+    text_bytes: usize,
+}
+
+/// A thousand samples of a hundred requests, or one of three thousand.
+const BUDGET: Budget = Budget { messages: 10_000_000, text_bytes: 4 << 30 };
+
 /// Whether the first fields of a document are those of a log, its header, or a sample.
 pub fn recognise(object: &Map<String, Value>) -> bool {
     let has = |names: &[&str]| names.iter().all(|name| object.contains_key(*name));
@@ -53,7 +67,7 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
     let mut notices = Vec::new();
     let documents = document::read(source, &mut notices)
         .map_err(|source| Error::Io { path: label.to_owned(), source })?;
-    let mut log = Log::default();
+    let mut log = Log { budget: Some(BUDGET), ..Log::default() };
     for document in &documents {
         log.head(document);
         if document.get("epoch").is_some() {
@@ -67,6 +81,8 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
 #[derive(Default)]
 struct Log {
     threads: Threads,
+    /// `None` once it is used up.
+    budget: Option<Budget>,
     /// Samples without events.
     plain: Vec<Conversation>,
     task: String,
@@ -132,6 +148,17 @@ impl Log {
         if !is_answered || text(event, "cache") == "read" {
             return;
         }
+        let Some(budget) = self.budget else { return };
+        let (sent, is_whole) = apart.input(event, budget.messages);
+        let texts = sent.iter().copied().chain(choice.get("message"));
+        self.budget = budget.without(sent.len(), texts.map(|message| apart.text_bytes(message)).sum());
+        if self.budget.is_none() {
+            notices.push(Notice { line: self.number, reason: TOO_LARGE.to_owned() });
+            return;
+        }
+        if !is_whole {
+            notices.push(Notice { line: self.number, reason: NOT_IN_POOL.to_owned() });
+        }
         let at = At { line: self.number, ms: time_ms(event.get("timestamp")) };
         let mut exchange = Exchange { at, conversation: Some(name.to_owned()), ..Exchange::default() };
         exchange.answered_ms = time_ms(event.get("completed"));
@@ -144,10 +171,6 @@ impl Log {
         models.into_iter().find(|m| !m.is_empty()).unwrap_or_default().clone_into(&mut exchange.model);
         let tool = |tool: &Value| ToolText { name: text(tool, "name").to_owned(), json: tool.to_string() };
         exchange.tools = items(event, "tools").iter().map(tool).collect();
-        let (sent, is_whole) = apart.input(event);
-        if !is_whole {
-            notices.push(Notice { line: self.number, reason: NOT_IN_POOL.to_owned() });
-        }
         for message in sent {
             let content = apart.content(message);
             match text(message, "role") {
@@ -208,6 +231,14 @@ fn pool(sample: &Value) -> &[Value] {
     }
 }
 
+impl Budget {
+    /// What is left behind a request of this size; `None` if that is too much.
+    fn without(self, messages: usize, text_bytes: usize) -> Option<Budget> {
+        let messages = self.messages.checked_sub(messages)?;
+        Some(Budget { messages, text_bytes: self.text_bytes.checked_sub(text_bytes)? })
+    }
+}
+
 /// What stands apart from the events that refer to it.
 struct Apart<'s> {
     /// Texts by their hash.
@@ -216,24 +247,35 @@ struct Apart<'s> {
 }
 
 impl Apart<'_> {
-    /// What was sent with a request, and whether all of it was found. References are ranges: the first, and the one
-    /// behind the last.
-    fn input<'v>(&'v self, event: &'v Value) -> (Vec<&'v Value>, bool) {
+    /// What was sent with a request, and whether all of it was found; not much more than `most` messages. References
+    /// are ranges: the first, and the one behind the last.
+    fn input<'v>(&'v self, event: &'v Value, most: usize) -> (Vec<&'v Value>, bool) {
         let own = items(event, "input");
         if !own.is_empty() {
             return (own.iter().collect(), true);
         }
-        // A message stands in a prompt once or, where nothing tells two apart, a few times.
-        let most = self.messages.len() * 2;
         let (mut sent, mut is_whole) = (Vec::new(), true);
         for range in items(event, "input_refs") {
             let bound = |at| range.get(at).and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
             let (first, behind) = (bound(0).unwrap_or(usize::MAX), bound(1).unwrap_or_default());
             let found = self.messages.get(first..behind.min(self.messages.len())).unwrap_or_default();
-            is_whole &= first < behind && found.len() == behind - first && sent.len() + found.len() <= most;
-            sent.extend(found.iter().take(most - sent.len()));
+            is_whole &= first < behind && found.len() == behind - first;
+            sent.extend(found);
+            if sent.len() > most {
+                break;
+            }
         }
         (sent, is_whole)
+    }
+
+    /// Length of the texts of a value, with those that stand apart.
+    fn text_bytes(&self, value: &Value) -> usize {
+        match value {
+            Value::String(text) => self.resolve(text).len(),
+            Value::Array(items) => items.iter().map(|item| self.text_bytes(item)).sum(),
+            Value::Object(fields) => fields.values().map(|field| self.text_bytes(field)).sum(),
+            _ => 0,
+        }
     }
 
     fn resolve<'v>(&'v self, text: &'v str) -> &'v str {
@@ -309,5 +351,34 @@ fn usage(usage: &Value, counts: &mut Counts) -> Usage {
         cache_write_5m_tokens: written,
         cache_write_1h_tokens: 0,
         output_tokens: output,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Budget, Log};
+
+    #[test]
+    fn prompts_that_would_grow_without_end_are_left_out_and_named() {
+        let event = |refs: &[[u64; 2]]| {
+            let output = json!({"choices": [{"message": {"content": "y"}, "stop_reason": "stop"}]});
+            json!({"event": "model", "input_refs": refs, "output": output})
+        };
+        let sample = |events: Vec<serde_json::Value>| {
+            let messages = json!([{"role": "user", "content": "attachment://a"}]);
+            json!({"epoch": 1, "attachments": {"a": "x".repeat(10)}, "message_pool": messages, "events": events})
+        };
+        for (budget, read) in [((3, 1_000), 2), ((1_000, 50), 2), ((1_000, 1_000), 3)] {
+            let (messages, text_bytes) = budget;
+            let mut log = Log { budget: Some(Budget { messages, text_bytes }), ..Log::default() };
+            let mut notices = Vec::new();
+            let events = [&[[0, 1]][..], &[[0, 1]; 2], &[[0, 1]; 3]].map(event);
+            log.sample(&sample(events.to_vec()), &mut notices);
+            let found = log.finish(Vec::new(), std::path::Path::new("x")).unwrap();
+            let requests: u64 = found.iter().map(|transcript| transcript.totals().responses).sum();
+            assert_eq!((requests, notices.len() as u64), (read, 3 - read), "{budget:?}");
+        }
     }
 }

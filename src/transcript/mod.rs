@@ -201,7 +201,7 @@ pub enum EventKind {
     /// The user cleared the history, or accepted a plan into a fresh context: what is before is gone.
     Cleared,
     /// The user went back: the entries after the first `keep_responses` responses of this
-    /// transcript are gone.
+    /// transcript are gone, but for the results of the last one's calls.
     Rewound {
         /// Responses that stay, with what precedes them.
         keep_responses: u32,

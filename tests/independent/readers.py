@@ -175,9 +175,13 @@ def pi(path, count):
 
 
 def swe_agent(path, count):
-    for task in objects(path):
-        for message in task["history"]:
-            if message["role"] == "assistant":
+    for task in (attempt for task in objects(path) for attempt in task.get("attempts") or [task]):
+        asked = [step for step in task["trajectory"] if any("role" in message for message in step.get("query") or [])]
+        for step in asked:
+            count.request()
+            count["tool calls"] += bool(step["action"])
+        for message in [] if asked else task["history"]:
+            if message["role"] == "assistant" and not message.get("is_demo"):
                 count.request()
                 # Without calls of its own, the one command that it acts on.
                 count["tool calls"] += len(message.get("tool_calls") or []) or bool(message.get("action"))

@@ -39,8 +39,7 @@ fn copied_context_is_input_and_embedded_trajectories_are_sub_agents() {
         transcripts.iter().map(|t| (&*t.session_id, t.parent_session_id.as_deref())).collect();
     assert_eq!(ids, [("s1", None), ("sub1", Some("s1"))]);
     assert_eq!(transcripts[0].system.as_deref(), Some("Be brief."));
-    // The final metrics may count the forerunner too.
-    assert_eq!(transcripts[0].recorded_cost_pusd, None);
+    assert_eq!(transcripts[0].recorded_cost_pusd, Some(700_000_000));
     let costs: Vec<Option<u64>> = transcripts[0]
         .entries
         .iter()
@@ -78,8 +77,8 @@ fn a_continuation_in_another_file_is_a_session_of_its_own_and_counts_nothing_twi
     );
     assert_eq!((&*first.session_id, &*second.session_id), ("s2", "s2-cont-1"));
     let costs = [first, second].map(|t| Account::of(t).recorded_cost_pusd);
-    // The second file states 0.0023 dollars: with those of the first, and the summary's.
-    assert_eq!(costs, [Some(1_000_000_000), Some(700_000_000)]);
+    // The second file states 0.0023 dollars, with those of the first and of the summary; one step of it states none.
+    assert_eq!(costs, [Some(1_000_000_000), None]);
 }
 
 #[test]

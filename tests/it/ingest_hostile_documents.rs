@@ -9,6 +9,7 @@ use crate::ingest_sketch::{fixture, read_bytes};
 const FIXTURES: &[&str] = &[
     "atif/claude-code.json",
     "atif/trajectory.json",
+    "atif/continued.cont-1.json",
     "http/chat.jsonl",
     "http/claude-trace.jsonl",
     "http/go-vcr.yaml",
@@ -16,6 +17,7 @@ const FIXTURES: &[&str] = &[
     "http/responses.json",
     "http/vcr.json",
     "inspect/log.json",
+    "inspect/pool.json",
     "openhands/delegate.json",
     "openhands/events.json",
     "openhands/output.jsonl",

@@ -51,7 +51,6 @@ fn messages_of_a_pool_are_put_back_by_range() {
                 "4 inject x",
                 "4 resp_4 118+0+0+0>5 x it is",
                 "5 rewound to 2",
-                "5 input result k2 [x]",
                 "5 input so far: looked",
                 "5 resp_5 118+0+0+0>5 bad",
             ],
@@ -63,6 +62,28 @@ fn messages_of_a_pool_are_put_back_by_range() {
     let notices: Vec<u64> = transcripts[0].notices.iter().map(|notice| notice.line).collect();
     // Ranges that end behind the pool, or are none.
     assert_eq!(notices, [5]);
+}
+
+#[test]
+fn the_pool_of_the_first_logs_that_had_one_is_found_too_and_a_message_may_be_sent_often() {
+    let text = std::fs::read_to_string(fixture("inspect/pool.json")).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let sample = &mut document["samples"][0];
+    sample["message_pool"] = sample["events_data"]["messages"].take();
+    sample.as_object_mut().unwrap().remove("events_data");
+    sample["events"].as_array_mut().unwrap().truncate(1);
+    let mut often = vec![serde_json::json!([0, 2])];
+    often.resize(9, serde_json::json!([1, 2]));
+    sample["events"][0]["input_refs"] = often.into();
+    let transcript = &read_bytes(document.to_string().as_bytes()).unwrap()[0];
+    let asked = ["find it"; 9].join(" | ");
+    assert_eq!(sketch(transcript)[0], format!("1 input {asked}"));
+    assert!(transcript.notices.is_empty());
+    for refs in ["[[2, 1]]", "[[0, 99]]", "[[-1, 2]]", r#"[["a", 2]]"#, "[7]"] {
+        document["samples"][0]["events"][0]["input_refs"] = serde_json::from_str(refs).unwrap();
+        let transcripts = read_bytes(document.to_string().as_bytes()).unwrap();
+        assert_eq!(transcripts[0].notices.len(), 1, "{refs}");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use ctxsim::ingest::{self, ReadOptions, input};
+use ctxsim::session::BlockKind;
+use ctxsim::session::compile::{CompileOptions, compile};
 use ctxsim::transcript::{Entry, Transcript};
 
 use crate::ingest_sketch::{fixture, read_bytes, read_path, sketch, transcript};
@@ -62,15 +64,21 @@ fn actions_and_observations_are_calls_and_results() {
     assert_eq!(response.model, "gpt-4o");
 }
 
-/// A sketch without the hashes in the ids of commands.
+/// A sketch with the ids of commands by number, in the order in which they come.
 fn sketch_of(transcript: &Transcript) -> Vec<String> {
-    let is_hash = |part: &str| part.len() == 16 && part.bytes().all(|b| b.is_ascii_hexdigit());
-    let without = |word: &str| match word.rsplit_once('-') {
-        Some((head, hash)) if is_hash(hash) => head.to_owned(),
+    let mut ids: Vec<String> = Vec::new();
+    let mut numbered = |word: &str| match word.strip_prefix("command-") {
+        Some(id) if id.len() > 16 => {
+            let number = ids.iter().position(|known| known == id).unwrap_or(ids.len());
+            if number == ids.len() {
+                ids.push(id.to_owned());
+            }
+            format!("command-{number}")
+        }
         _ => word.to_owned(),
     };
-    let line = |line: String| line.split(' ').map(without).collect::<Vec<_>>().join(" ");
-    sketch(transcript).into_iter().map(line).collect()
+    let mut line = |line: String| line.split(' ').map(&mut numbered).collect::<Vec<_>>().join(" ");
+    sketch(transcript).into_iter().map(&mut line).collect()
 }
 
 #[test]
@@ -79,13 +87,12 @@ fn what_was_sent_shows_answers_taken_back_and_observations_left_out() {
     assert_eq!(
         sketch_of(&transcript),
         [
-            "1 inject a demonstration",
+            "1 inject an example | I list. | bash {}",
             "1 input fix it",
             "1 query-step-1 no usage One.\n | call command-0 bash ls\n",
             "2 input result command-0 [a\nb]",
             "2 query-step-2 no usage no command",
             "3 rewound to 1",
-            "3 input result command-0 [a\nb]",
             "3 query-step-3 no usage Two.\n | call command-1 bash cat a\n",
             "4 results cleared command-0 0",
             "4 input result command-1 [x]",
@@ -96,6 +103,45 @@ fn what_was_sent_shows_answers_taken_back_and_observations_left_out() {
     assert_eq!((&*transcript.agent_version, transcript.recorded_cost_pusd), ("1.1.0", Some(250_000_000_000)));
     let Entry::Response(response) = &transcript.entries[2] else { panic!("not a response") };
     assert_eq!(response.model, "claude-sonnet-4-5");
+}
+
+#[test]
+fn what_is_asked_for_again_is_sent_once() {
+    let session = compile(&read("query.traj"), &CompileOptions::default());
+    // The result of the first command, behind which the answer was taken back, and the one of the second.
+    let results = session.blocks.kind.iter().filter(|kind| **kind == BlockKind::ToolResult);
+    assert_eq!(results.count(), 2);
+    let again = session.steps[2].input.clone().map(|block| session.blocks.tokens[block as usize]);
+    assert_eq!(again.sum::<u32>(), 0);
+}
+
+#[test]
+fn words_of_the_client_and_answers_in_examples_are_no_requests() {
+    assert_eq!(
+        sketch(&read("gave-up.traj")),
+        [
+            "2 inject an example",
+            "3 inject I list. | bash {}",
+            "4 input fix it",
+            "5  no usage One.\n | call command-1 bash ls\n",
+            "6 input result command-1 [a\nb]",
+            "7  no usage Two.\n | call command-2 bash cat a\n",
+            "8 input result command-2 [x]",
+            "9  no usage Three.\n | call command-3 bash submit\n",
+            "10 input result command-3 [patch]",
+        ]
+    );
+}
+
+#[test]
+fn answers_are_found_in_the_next_prompt_whatever_became_of_the_history() {
+    let text = std::fs::read_to_string(fixture("swe-agent/attempts.traj")).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let whole = sketch(&read_bytes(text.as_bytes()).unwrap()[0]);
+    for attempt in document["attempts"].as_array_mut().unwrap() {
+        attempt["history"] = serde_json::json!([{"role": "assistant", "content": "other words"}]);
+    }
+    assert_eq!(sketch(&read_bytes(document.to_string().as_bytes()).unwrap()[0]), whole);
 }
 
 #[test]
@@ -148,7 +194,7 @@ fn usage_that_cannot_be_is_named_and_not_counted() {
 
 #[test]
 fn a_document_that_is_cut_off_never_panics_and_says_so() {
-    for name in ["mini.traj.json", "task.traj"] {
+    for name in ["mini.traj.json", "task.traj", "query.traj", "attempts.traj"] {
         let text = std::fs::read(fixture(&format!("swe-agent/{name}"))).unwrap();
         let mut cut_read = 0;
         for cut in 0..text.len() - 3 {

@@ -112,6 +112,12 @@ pub struct Sent {
     pub content: Content,
 }
 
+impl Sent {
+    fn is_result(&self) -> bool {
+        matches!(self.content, Content::ToolResult { .. })
+    }
+}
+
 /// Reasoning comes and goes between requests, by rules of the provider; it tells nothing about a history.
 fn is_sent(content: &Content) -> bool {
     match content {

@@ -18,11 +18,21 @@ const QUOTED_CHARS: usize = 30;
 /// Share of an answer's long lines, in percent, that a summary put in elsewhere still has.
 const QUOTED_PERCENT: usize = 80;
 
+/// Conversations, of one name or of all, that a request is compared with: those that went on last. A log may hold
+/// many thousands.
+const COMPARED: usize = 256;
+
 /// All conversations, in the order in which they began.
 #[derive(Default)]
 pub struct Threads {
     threads: Vec<Thread>,
     seen: BTreeSet<String>,
+    /// Threads by the number of the request that each went on with last.
+    recent: BTreeMap<u64, usize>,
+    /// The same for each name of a conversation.
+    recent_of: BTreeMap<Option<String>, BTreeMap<u64, usize>>,
+    /// The thread that an answer belongs to, by its id.
+    answered: BTreeMap<String, usize>,
 }
 
 #[derive(Default)]
@@ -38,8 +48,10 @@ struct Thread {
     prompt_tokens: u64,
     /// The thread whose history this one began with, or whose call it answers.
     parent: Option<usize>,
-    /// It took over the history of its parent: it may be its summarizer.
-    shares_history: bool,
+    /// Threads that took over its history: one may be its summarizer.
+    shared_with: Vec<usize>,
+    /// Number of the request that it went on with last.
+    last_request: u64,
 }
 
 /// How a request goes on from a history; the first is the best.
@@ -63,27 +75,42 @@ impl Threads {
         if !self.seen.insert(exchange.id.clone()) {
             return;
         }
-        if let Some(index) = self.continued_by_id(&exchange) {
+        let index = if let Some(index) = self.continued_by_id(&exchange) {
             self.threads[index].append(&exchange, &prompt);
+            index
         } else if let Some((index, step, alignment)) = self.best(&exchange, &prompt) {
             self.threads[index].go_on(&exchange, step, &alignment);
             self.threads[index].remember(&exchange, &prompt, &alignment);
+            index
         } else {
-            self.begin(&exchange, &prompt);
+            self.begin(&exchange, &prompt)
+        };
+        self.went_on(index, exchange);
+    }
+
+    fn went_on(&mut self, index: usize, exchange: Exchange) {
+        let number = self.seen.len() as u64;
+        let before = std::mem::replace(&mut self.threads[index].last_request, number);
+        let of_name = self.recent_of.entry(self.threads[index].name.clone()).or_default();
+        for recent in [&mut self.recent, of_name] {
+            recent.remove(&before);
+            recent.insert(number, index);
         }
+        self.answered.insert(exchange.id, index);
     }
 
     /// Where the provider keeps the history, only what is new was sent.
     fn continued_by_id(&self, exchange: &Exchange) -> Option<usize> {
         let id = exchange.previous_id.as_ref()?;
-        self.threads.iter().position(|thread| thread.last_id == *id)
+        self.answered.get(id).copied().filter(|index| self.threads[*index].last_id == *id)
     }
 
     fn best(&self, exchange: &Exchange, prompt: &[Mark]) -> Option<(usize, Step, Alignment)> {
-        let like = self.threads.iter().enumerate();
-        let like = like.filter(|(_, t)| t.name == exchange.conversation && t.is_like(exchange));
-        let candidates = like.filter_map(|(index, thread)| {
-            let alignment = align(&thread.history, prompt);
+        let of_name = self.recent_of.get(&exchange.conversation)?;
+        let like = of_name.values().rev().take(COMPARED).copied();
+        let like = like.filter(|index| self.threads[*index].is_like(exchange));
+        let candidates = like.filter_map(|index| {
+            let alignment = align(&self.threads[index].history, prompt);
             let step = self.step(index, exchange, &alignment)?;
             Some((index, step, alignment))
         });
@@ -112,17 +139,19 @@ impl Threads {
     /// The block of the prompt that has the last answer of a thread, or of its summarizer, as a text put in.
     /// One that was there before is no news.
     fn summary(&self, index: usize, exchange: &Exchange, alignment: &Alignment) -> Option<usize> {
-        let mut sources = self.threads.iter().enumerate().filter(|(other, thread)| {
-            *other == index || (thread.parent == Some(index) && thread.shares_history)
-        });
-        let block = sources.find_map(|(_, thread)| quoting(&exchange.prompt, &thread.answer))?;
+        let shared_with = self.threads[index].shared_with.iter().rev().take(COMPARED);
+        let mut sources = std::iter::once(&index).chain(shared_with).map(|index| &self.threads[*index]);
+        let block = sources.find_map(|thread| quoting(&exchange.prompt, &thread.answer))?;
         alignment.places[block].is_none().then_some(block)
     }
 
-    fn begin(&mut self, exchange: &Exchange, prompt: &[Mark]) {
+    fn begin(&mut self, exchange: &Exchange, prompt: &[Mark]) -> usize {
         let (parent, shares_history) = self.origin(exchange, prompt);
-        let mut thread =
-            Thread { name: exchange.conversation.clone(), parent, shares_history, ..Thread::default() };
+        let index = self.threads.len();
+        if let Some(parent) = parent.filter(|_| shares_history) {
+            self.threads[parent].shared_with.push(index);
+        }
+        let mut thread = Thread { name: exchange.conversation.clone(), parent, ..Thread::default() };
         let transcript = &mut thread.conversation.transcript;
         transcript.system = Some(exchange.system.clone()).filter(|system| !system.is_empty());
         transcript.tools.clone_from(&exchange.tools);
@@ -131,16 +160,18 @@ impl Threads {
         thread.answered(exchange);
         thread.remember(exchange, prompt, &align(&[], prompt));
         self.threads.push(thread);
+        index
     }
 
     /// The thread that a new one comes from: the one that called it, or the one whose answers it begins with.
     fn origin(&self, exchange: &Exchange, prompt: &[Mark]) -> (Option<usize>, bool) {
-        let called = self.threads.iter().rposition(|thread| thread.calls(exchange));
+        let recent = || self.recent.values().rev().take(COMPARED).copied();
+        let called = recent().filter(|index| self.threads[*index].calls(exchange)).max();
         if called.is_some() {
             return (called, false);
         }
-        let kept = |thread: &Thread| align(&thread.history, prompt).kept_responses;
-        let most = self.threads.iter().enumerate().map(|(index, thread)| (kept(thread), index)).max();
+        let kept = |index: usize| align(&self.threads[index].history, prompt).kept_responses;
+        let most = recent().map(|index| (kept(index), index)).max();
         let shared = most.filter(|(kept, _)| *kept > 0).map(|(_, index)| index);
         (shared, shared.is_some())
     }
@@ -261,8 +292,17 @@ impl Thread {
                 let is_kept = |place: &Option<usize>| {
                     place.is_some_and(|place| self.history[place].response.is_some_and(|r| r < kept))
                 };
-                let from = alignment.places.iter().rposition(is_kept).map_or(0, |last| last + 1);
-                self.put_in(at, &exchange.prompt[from..]);
+                let places = &alignment.places;
+                let from = places.iter().rposition(is_kept).map_or(0, |last| last + 1);
+                // The results of the last answer that is kept stay where they are.
+                let stays =
+                    |index: usize| kept > 0 && places[index].is_some() && exchange.prompt[index].is_result();
+                let again = (from..exchange.prompt.len()).filter(|index| !stays(*index));
+                let again: Vec<Sent> = again.map(|index| exchange.prompt[index].clone()).collect();
+                if kept > 0 {
+                    self.clear_results(exchange, alignment);
+                }
+                self.put_in(at, &again);
             }
             Step::Compacts => {
                 let (before, fresh) = exchange.prompt.split_at(alignment.fresh_from);
@@ -287,8 +327,7 @@ impl Thread {
 
     /// Results that came meanwhile are older than the compaction.
     fn compacted(&mut self, at: At, put_in: [Vec<Content>; 2], fresh: &[Sent]) {
-        let is_result = |sent: &&Sent| matches!(sent.content, Content::ToolResult { .. });
-        let (results, fresh): (Vec<&Sent>, Vec<&Sent>) = fresh.iter().partition(is_result);
+        let (results, fresh): (Vec<&Sent>, Vec<&Sent>) = fresh.iter().partition(|sent| sent.is_result());
         let results: Vec<Content> = results.into_iter().map(|sent| sent.content.clone()).collect();
         let as_text: Vec<Content> = results.iter().map(value::as_text).collect();
         self.conversation.input(at, results, false);
@@ -314,7 +353,7 @@ impl Thread {
 
     /// Adds blocks as inputs: neighbours of one kind are one input.
     fn put_in(&mut self, at: At, blocks: &[Sent]) {
-        let kind = |sent: &Sent| (sent.by == By::User, matches!(sent.content, Content::ToolResult { .. }));
+        let kind = |sent: &Sent| (sent.by == By::User, sent.is_result());
         for run in blocks.chunk_by(|a, b| kind(a) == kind(b)) {
             let content = run.iter().map(|sent| match sent.by {
                 By::Model => value::as_text(&sent.content),

@@ -81,7 +81,7 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
                 reader.conversation.transcript.session_id += &format!("-attempt-{number}");
             }
             if !queries.add(&reader, attempt) {
-                reader.messages(items(attempt, "history"), &mut notices);
+                reader.messages(asked_for(attempt), &mut notices);
                 histories.push(reader.conversation);
             }
         }
@@ -113,6 +113,19 @@ pub fn read_mini(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcrip
     };
     let conversations: Vec<Conversation> = documents.iter().map(read).collect();
     Conversation::finish_all(conversations, MINI_NAME, notices, label)
+}
+
+/// The history without the words of the client's own that end it when it gives up.
+fn asked_for(attempt: &Value) -> &[Value] {
+    let history = items(attempt, "history");
+    let gave_up = attempt.pointer("/info/exit_status").and_then(Value::as_str);
+    let is_end = |message: &Value| {
+        text(message, "role") == "assistant" && text(message, "content").starts_with("Exit due to")
+    };
+    match history.iter().rposition(is_end) {
+        Some(end) if gave_up.is_some_and(|status| status.contains("exit_")) => &history[..end],
+        _ => history,
+    }
 }
 
 fn documents(source: &mut dyn BufRead, notices: &mut Vec<Notice>, label: &Path) -> Result<Vec<Value>> {
@@ -156,6 +169,7 @@ impl Reader {
     fn message(&mut self, number: u64, message: &Value, notices: &mut Vec<Notice>) {
         let at = At { line: number, ms: None };
         match text(message, "role") {
+            _ if flag(message, "is_demo") => self.conversation.input(at, demonstration(message), true),
             "system" if self.conversation.transcript.system.is_none() => {
                 self.conversation.transcript.system = Some(text(message, "content").to_owned());
             }
@@ -172,7 +186,7 @@ impl Reader {
             return;
         }
         // Behind the first answer the client speaks, not the user.
-        let injected = flag(message, "is_demo") || self.conversation.responses() > 0;
+        let injected = self.conversation.responses() > 0;
         self.conversation.input(at, chat::content(message), injected);
     }
 
@@ -216,6 +230,11 @@ impl Reader {
         content.extend(said.content);
         content
     }
+}
+
+/// A message of another task, shown as an example.
+fn demonstration(message: &Value) -> Vec<Content> {
+    chat::content(message).into_iter().chain(chat::calls(message).map(|call| value::as_text(&call))).collect()
 }
 
 /// Id of the call that a message answers.
