@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use ctxsim::Error;
 use ctxsim::ingest::dedupe::{Copied, Fingerprint, Share, compare};
@@ -17,6 +16,7 @@ use ctxsim::sweep::{Control, Shard, corpus};
 
 use super::args::{Compactions, InputArgs, SessionArgs};
 use super::exit::{self, Failure};
+use super::find;
 use super::kept::Kept;
 use super::output::Terminal;
 use super::progress::Progress;
@@ -25,10 +25,10 @@ use super::resolve;
 /// What to read and how.
 #[derive(Debug)]
 pub struct LoadOptions {
-    inputs: Vec<String>,
-    read: ReadOptions,
-    since_ms: Option<i64>,
-    project: Option<String>,
+    pub(super) inputs: Vec<String>,
+    pub(super) read: ReadOptions,
+    pub(super) since_ms: Option<i64>,
+    pub(super) project: Option<String>,
     pub(super) strict: bool,
     shard: Option<Shard>,
     pub(super) jobs: usize,
@@ -113,7 +113,7 @@ pub fn load_as<T: Kept>(
     control: &Arc<Control>,
     terminal: &Terminal,
 ) -> Result<Corpus<T>, Failure> {
-    let files = find(options, terminal)?;
+    let files = find::find(options, terminal)?;
     terminal.detail(&format!("reading {}", counted(files.len() as u64, "file")));
     let progress = Progress::start(terminal, control, "files", files.len() as u64);
     let read = corpus::map_inputs(&files, options.jobs, control, |path| {
@@ -373,59 +373,4 @@ pub(super) fn skipped(path: &Path, error: &Error) -> Skipped {
         other => (0, other.to_string()),
     };
     Skipped { path: path.display().to_string(), line, reason }
-}
-
-/// The files of INPUT, or those that agents keep.
-///
-/// # Errors
-/// With exit code 3 if there are none, 4 if none is left.
-pub(super) fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<PathBuf>, Failure> {
-    let no_input = |e: Error| Failure { code: exit::NO_INPUT, error: e.into() };
-    let mut files = match options.inputs.is_empty() {
-        true => {
-            let folders = agent_folders()?;
-            let files = input::resolve(&folders).map_err(no_input)?;
-            terminal.note(&format!(
-                "no INPUT given: {} below {}",
-                counted(files.len() as u64, "file"),
-                folders.join(", ")
-            ));
-            files
-        }
-        false => input::resolve(&options.inputs).map_err(no_input)?,
-    };
-    if let Some(project) = &options.project {
-        files.retain(|f| f.parent().is_some_and(|p| p.to_string_lossy().to_lowercase().contains(project)));
-    }
-    if let Some(since) = options.since_ms {
-        files.retain(|f| changed_since(f, since));
-    }
-    if files.is_empty() {
-        return Err(Failure::new(exit::NO_MATCH, "no file matches --since and --project"));
-    }
-    Ok(files)
-}
-
-/// A file that was last written before a day holds nothing of that day; saves reading old ones.
-fn changed_since(path: &Path, since_ms: i64) -> bool {
-    let since = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(since_ms).unwrap_or(0));
-    std::fs::metadata(path).and_then(|m| m.modified()).map_or(true, |changed| changed >= since)
-}
-
-/// Folders where agents keep sessions and that exist on this machine.
-fn agent_folders() -> Result<Vec<String>, Failure> {
-    let home = std::env::home_dir().unwrap_or_default();
-    let known: Vec<&str> = ingest::FORMATS.iter().flat_map(|f| f.folders).copied().collect();
-    let expand = |folder: &&str| match folder.strip_prefix("~/") {
-        Some(rest) => home.join(rest),
-        None => PathBuf::from(folder),
-    };
-    let there: Vec<String> =
-        known.iter().map(expand).filter(|f| f.is_dir()).map(|f| f.display().to_string()).collect();
-    if there.is_empty() {
-        let message =
-            format!("no INPUT given, and there is no {}; name a file or a folder", known.join(", no "));
-        return Err(Failure::new(exit::NO_INPUT, message));
-    }
-    Ok(there)
 }

@@ -5,6 +5,7 @@ mod audit;
 mod check;
 mod exit;
 mod explain;
+mod find;
 mod gate;
 mod generate;
 mod generate_fit;

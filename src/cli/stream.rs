@@ -16,6 +16,7 @@ use ctxsim::session::Session;
 use ctxsim::sweep::{CellResult, Control, Detail, corpus, runner};
 
 use super::exit::{self, Failure};
+use super::find;
 use super::load::{self, Corpus, LoadOptions, Part, Reading, Wanted};
 use super::output::Terminal;
 use super::progress::Progress;
@@ -65,7 +66,7 @@ pub fn run(
         let results = study::run(study, &corpus, earlier, Files::default(), terminal, None)?;
         return Ok((results, corpus));
     }
-    let files = load::find(options, terminal)?;
+    let files = find::find(options, terminal)?;
     terminal.detail(&format!("reading {}", counted(files.len() as u64, "file")));
     let mut stream = Stream {
         study,

@@ -30,64 +30,151 @@ const BUFFER_BYTES: usize = 256 << 10;
 ///
 /// If an input names nothing, is no valid glob, or cannot be searched.
 pub fn resolve(inputs: &[impl AsRef<str>]) -> Result<Vec<PathBuf>> {
-    let mut found: BTreeSet<PathBuf> = BTreeSet::new();
-    let mut same: BTreeSet<PathBuf> = BTreeSet::new();
+    resolve_as(inputs, None)
+}
+
+/// The same where a format is given: it is that of all files in folders that have its endings.
+///
+/// # Errors
+///
+/// As [`resolve`].
+pub fn resolve_as(inputs: &[impl AsRef<str>], format: Option<&Format>) -> Result<Vec<PathBuf>> {
+    let mut paths = BTreeSet::new();
     for input in inputs {
-        let mut paths = BTreeSet::new();
-        resolve_one(input.as_ref(), &mut paths)?;
-        if paths.is_empty() {
-            let reason = "there is no such file, and nothing to read below it or matching it".to_owned();
-            return Err(Error::Input { path: input.as_ref().into(), line: 0, reason });
+        let mut search = Search { format, ..Search::default() };
+        search.input(input.as_ref())?;
+        if search.paths.is_empty() {
+            return Err(Error::Input { path: input.as_ref().into(), line: 0, reason: search.why_nothing() });
         }
-        for path in paths {
-            if same.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
-                found.insert(path);
-            }
-        }
+        paths.extend(search.paths);
     }
-    Ok(found.into_iter().collect())
+    Ok(single(paths))
 }
 
-fn resolve_one(input: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
-    let path = Path::new(input);
-    if input == STDIN || path.is_file() {
-        paths.insert(path.to_owned());
-    } else if path.is_dir() {
-        search(path, paths);
-    } else if input.contains(['*', '?', '[', '{']) {
-        matching(input, paths)?;
-    } else if path.exists() {
-        // A pipe, as from a shell's process substitution.
-        paths.insert(path.to_owned());
-    }
-    Ok(())
+/// The recordings below folders, of which any may hold none.
+pub fn below(folders: &[PathBuf], format: Option<&Format>) -> Vec<PathBuf> {
+    let mut search = Search { format, ..Search::default() };
+    folders.iter().for_each(|folder| search.folder(folder));
+    single(search.paths)
 }
 
-/// Collects the files below `folder` whose name may be one of a recording.
-fn search(folder: &Path, paths: &mut BTreeSet<PathBuf>) {
-    for entry in walk(folder, paths) {
-        if entry.file_type().is_file() && has_known_extension(entry.path()) {
-            paths.extend(recording_of(entry.path()));
-        }
-    }
+/// Paths without those that lead to the same file as one before.
+fn single(paths: BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let mut same: BTreeSet<PathBuf> = BTreeSet::new();
+    let is_new = |path: &PathBuf| same.insert(path.canonicalize().unwrap_or_else(|_| path.clone()));
+    paths.into_iter().filter(is_new).collect()
 }
 
 /// Endings that name files of anything.
 const COMMON_EXTENSIONS: &[&str] = &["json", "yaml", "yml", "db"];
 
-/// The recording that a file is, or is a part of: where its name is that of anything, the content must be one
-/// of a known format, or unreadable.
-fn recording_of(path: &Path) -> Option<PathBuf> {
-    if !COMMON_EXTENSIONS.iter().any(|common| has_extension(path, common)) {
-        return Some(path.to_owned());
-    }
-    match open(path) {
-        Ok(source) => {
-            let (_, is_part) = known_part(source, path)?;
-            let folder = path.parent().filter(|_| is_part);
-            Some(folder.unwrap_or(path).to_owned())
+/// What is looked for, and what was found.
+#[derive(Default)]
+struct Search<'f> {
+    format: Option<&'f Format>,
+    paths: BTreeSet<PathBuf>,
+    /// Number of files in folders that are called like recordings and are none, and one of them.
+    others: usize,
+    other: PathBuf,
+}
+
+impl Search<'_> {
+    fn input(&mut self, input: &str) -> Result<()> {
+        let path = Path::new(input);
+        if input == STDIN || path.is_file() {
+            self.paths.insert(path.to_owned());
+        } else if path.is_dir() {
+            self.folder(path);
+        } else if input.contains(['*', '?', '[', '{']) {
+            self.matching(input)?;
+        } else if path.exists() {
+            // A pipe, as from a shell's process substitution.
+            self.paths.insert(path.to_owned());
         }
-        Err(_) => Some(path.to_owned()),
+        Ok(())
+    }
+
+    fn why_nothing(&self) -> String {
+        match self.others {
+            0 => "there is no such file, and nothing to read below it or matching it".to_owned(),
+            others => format!(
+                "nothing to read below it: {others} of its files are called like recordings and begin like none of \
+                 a known format, such as {}; known are {}",
+                self.other.display(),
+                super::known_formats()
+            ),
+        }
+    }
+
+    /// Collects the files below `folder` whose name may be one of a recording.
+    fn folder(&mut self, folder: &Path) {
+        for entry in walk(folder, &mut self.paths) {
+            if entry.file_type().is_file() && self.has_known_extension(entry.path()) {
+                match self.recording_of(entry.path()) {
+                    Some(path) => drop(self.paths.insert(path)),
+                    None => {
+                        self.others += 1;
+                        entry.path().clone_into(&mut self.other);
+                    }
+                }
+            }
+        }
+    }
+
+    fn has_known_extension(&self, path: &Path) -> bool {
+        match self.format {
+            Some(format) => has_extension_of(path, std::slice::from_ref(format)),
+            None => has_extension_of(path, FORMATS),
+        }
+    }
+
+    /// The recording that a file is, or is a part of: where its name is that of anything, the content must be one
+    /// of a known format, or unreadable.
+    fn recording_of(&self, path: &Path) -> Option<PathBuf> {
+        let is_of_anything = COMMON_EXTENSIONS.iter().any(|common| has_extension(path, common));
+        let is_part = match self.format {
+            Some(format) => format.is_grouped() && path.extension().is_some_and(|e| e == "json"),
+            None if !is_of_anything => false,
+            None => match open(path) {
+                Ok(source) => known_part(source, path)?.1,
+                Err(_) => false,
+            },
+        };
+        Some(path.parent().filter(|_| is_part).unwrap_or(path).to_owned())
+    }
+
+    /// Collects what matches the glob `pattern`; folders that match are searched.
+    fn matching(&mut self, pattern: &str) -> Result<()> {
+        let invalid = |e: globset::Error| Error::Input {
+            path: pattern.into(),
+            line: 0,
+            reason: format!("not a valid glob: {e}"),
+        };
+        let glob =
+            GlobBuilder::new(pattern).literal_separator(true).build().map_err(invalid)?.compile_matcher();
+        let has_magic = |c: &Component<'_>| c.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']);
+        let base: PathBuf = Path::new(pattern).components().take_while(|c| !has_magic(c)).collect();
+        let root = if base.as_os_str().is_empty() { Path::new(".") } else { base.as_path() };
+        if !root.exists() {
+            return Ok(());
+        }
+        for entry in walk(root, &mut self.paths) {
+            // The walk puts `./` before names where the pattern has no folder.
+            let path = if root == Path::new(".") {
+                entry.path().strip_prefix(root).unwrap_or(entry.path())
+            } else {
+                entry.path()
+            };
+            if !glob.is_match(path) {
+                continue;
+            }
+            if entry.file_type().is_dir() {
+                self.folder(path);
+            } else {
+                self.paths.insert(path.to_owned());
+            }
+        }
+        Ok(())
     }
 }
 
@@ -108,39 +195,6 @@ fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }
 
-/// Collects what matches the glob `pattern`; folders that match are searched.
-fn matching(pattern: &str, paths: &mut BTreeSet<PathBuf>) -> Result<()> {
-    let invalid = |e: globset::Error| Error::Input {
-        path: pattern.into(),
-        line: 0,
-        reason: format!("not a valid glob: {e}"),
-    };
-    let glob = GlobBuilder::new(pattern).literal_separator(true).build().map_err(invalid)?.compile_matcher();
-    let has_magic = |c: &Component<'_>| c.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']);
-    let base: PathBuf = Path::new(pattern).components().take_while(|c| !has_magic(c)).collect();
-    let root = if base.as_os_str().is_empty() { Path::new(".") } else { base.as_path() };
-    if !root.exists() {
-        return Ok(());
-    }
-    for entry in walk(root, paths) {
-        // The walk puts `./` before names where the pattern has no folder.
-        let path = if root == Path::new(".") {
-            entry.path().strip_prefix(root).unwrap_or(entry.path())
-        } else {
-            entry.path()
-        };
-        if !glob.is_match(path) {
-            continue;
-        }
-        if entry.file_type().is_dir() {
-            search(path, paths);
-        } else {
-            paths.insert(path.to_owned());
-        }
-    }
-    Ok(())
-}
-
 /// Walks a folder in the order of names; links are followed, and those that lead in a circle left out.
 /// What cannot be looked into goes to `paths`: reading it fails with the reason, and names it like any
 /// other file that cannot be read.
@@ -158,10 +212,11 @@ fn walk(folder: &Path, paths: &mut BTreeSet<PathBuf>) -> Vec<walkdir::DirEntry> 
     entries
 }
 
-fn has_known_extension(path: &Path) -> bool {
+/// Whether a name ends as those of these formats do.
+fn has_extension_of(path: &Path, formats: &[Format]) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    let mut extensions = FORMATS.iter().flat_map(|f| f.extensions);
+    let mut extensions = formats.iter().flat_map(|f| f.extensions);
     extensions.any(|e| name.strip_suffix(e).is_some_and(|stem| stem.ends_with('.')))
 }
 
@@ -258,16 +313,16 @@ pub fn unpack<'a>(mut source: impl BufRead + Send + 'a) -> io::Result<Box<dyn Bu
 
 #[cfg(test)]
 mod tests {
-    use super::has_known_extension;
+    use super::{FORMATS, has_extension_of};
     use std::path::Path;
 
     #[test]
     fn packed_names_end_as_unpacked_ones_do() {
         for name in ["a.jsonl", "a.JSONL", "a.trace.jsonl.gz", "a.jsonl.zst"] {
-            assert!(has_known_extension(Path::new(name)), "{name}");
+            assert!(has_extension_of(Path::new(name), FORMATS), "{name}");
         }
         for name in ["jsonl", "a.txt", "a.txt.gz", "ajsonl", ".jsonl.bak"] {
-            assert!(!has_known_extension(Path::new(name)), "{name}");
+            assert!(!has_extension_of(Path::new(name), FORMATS), "{name}");
         }
     }
 }

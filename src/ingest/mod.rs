@@ -342,6 +342,9 @@ fn conversations(transcripts: Vec<Transcript>) -> Vec<Recording> {
 const SNIFFED_LINES: usize = 200;
 const SNIFFED_BYTES: usize = MAX_LINE_BYTES;
 
+/// Bytes of a document over many lines that are looked at: what tells may stand behind a field with much in it.
+const SNIFFED_DOCUMENT_BYTES: usize = 4 << 20;
+
 /// Reads a recording: a session, and its sub-agents where the file holds them. `label` names it in
 /// errors.
 ///
@@ -416,12 +419,24 @@ fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<
     if head.iter().all(|b| b.is_ascii_whitespace() || *b == 0) {
         return Err(fail("the file is empty".to_owned()));
     }
-    let document = document::beginning(head);
-    if let Some(format) = FORMATS.iter().find(|f| (f.recognise)(&document)) {
-        return Ok(format);
+    loop {
+        let document = document::beginning(head);
+        if let Some(format) = FORMATS.iter().find(|f| (f.recognise)(&document)) {
+            return Ok(format);
+        }
+        let limit = SNIFFED_DOCUMENT_BYTES.saturating_sub(head.len()) as u64;
+        let more = source.take(limit).read_to_end(head);
+        if more.map_err(|source| Error::Io { path: label.to_owned(), source })? == 0 {
+            break;
+        }
     }
-    let known: Vec<String> = FORMATS.iter().map(|f| format!("{} ({})", f.name, f.what)).collect();
-    Err(fail(format!("no recording of a known format; known are {}", known.join(", "))))
+    Err(fail(format!("no recording of a known format; known are {}", known_formats())))
+}
+
+/// Names of all formats, and where to learn more.
+pub fn known_formats() -> String {
+    let names: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
+    format!("{} (`ctxsim formats` tells what each is)", names.join(", "))
 }
 
 /// What formats that are not JSON are recognised by, if `source` begins like one of them.
@@ -433,8 +448,7 @@ fn outline(
     let fail = |source| Error::Io { path: label.to_owned(), source };
     let start = source.fill_buf().map_err(fail)?;
     if start.starts_with(sqlite::MAGIC) {
-        *head = sqlite::head(source).map_err(fail)?;
-        return Ok(Some(sqlite::outline(head, label)));
+        return sqlite::outline(source, head, label).map(Some).map_err(fail);
     }
     Ok(aider::outline(start))
 }

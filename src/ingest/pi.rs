@@ -12,10 +12,12 @@
 //! triggered it: each compaction counts as automatic. What a compaction keeps is put in as plain text. Going
 //! back to a branch that was left before is not followed.
 
+use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::conversation::At;
 use super::tree::{self, Tree};
@@ -53,6 +55,8 @@ pub fn read(source: &mut dyn BufRead, label: &Path) -> Result<Vec<Transcript>> {
 #[derive(Default)]
 struct Reader {
     tree: Tree,
+    /// Hashes of lines without an id, as version 1 has them: their times make them their own.
+    seen: BTreeSet<u64>,
 }
 
 impl Reader {
@@ -60,6 +64,12 @@ impl Reader {
         let at = At { line: number, ms: time_ms(line.get("timestamp")) };
         if text(line, "type") == "session" {
             self.session(line);
+            return;
+        }
+        let is_copy = text(line, "id").is_empty()
+            && at.ms.is_some()
+            && !self.seen.insert(xxh3_64(line.to_string().as_bytes()));
+        if is_copy {
             return;
         }
         if let Some(open) = self.tree.open(at, line) {

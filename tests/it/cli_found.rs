@@ -1,12 +1,14 @@
 //! Without INPUT, commands that read recordings look where agents keep theirs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde_json::Value;
 
 use crate::audit_support::{Log, short};
-use crate::support::{code, json, run, stderr};
+use crate::ingest_sketch::fixture;
+use crate::support::{code, ctxsim, json, run, stderr};
 
 /// Commands that read recordings and need nothing but them.
 const COMMANDS: [&str; 4] = ["audit", "inspect", "simulate", "validate"];
@@ -71,4 +73,66 @@ fn every_command_finds_narrows_and_goes_on() {
             assert_eq!(code(&run(dir.path(), arguments(&narrowed))), 4, "{command} {narrowed:?}");
         }
     }
+}
+
+/// Writes a file below a folder.
+fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = dir.join(name);
+    fs::create_dir_all(path.parent().expect("a name below it")).expect("writable");
+    fs::write(&path, bytes).expect("writable");
+    path
+}
+
+#[test]
+fn an_agent_without_recordings_does_not_stop_the_others() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    put(dir.path(), ".gemini/tmp/abc/logs.json", "[]");
+    let none = run(dir.path(), ["audit"]);
+    assert_eq!(code(&none), 3);
+    assert!(stderr(&none).contains("no recording below"), "{}", stderr(&none));
+    put(dir.path(), ".claude/projects/api/s.jsonl", session());
+    let some = run(dir.path(), ["audit", "--format", "json"]);
+    assert_eq!(json(&some, 0)["total"]["requests"], 3);
+}
+
+#[test]
+fn a_project_is_also_where_a_recording_says_that_it_worked() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let dir = home.path().join("me-and-web");
+    let codex = fs::read_to_string(fixture("codex/newer.jsonl")).expect("there");
+    assert!(codex.contains(r#""cwd":"w""#));
+    for (name, folder) in [("a", "/src/API"), ("b", "/src/other")] {
+        let text = codex.replace(r#""cwd":"w""#, &format!(r#""cwd":"{folder}""#));
+        put(&dir, &format!(".codex/sessions/2026/11/{name}.jsonl"), text);
+    }
+    let narrowed = |project: &str| run(&dir, ["inspect", "--project", project, "--format", "json"]);
+    assert_eq!(json(&narrowed("api"), 0)["sessions"].as_array().map(Vec::len), Some(1));
+    // The folders that all lie in tell nothing.
+    assert_eq!(code(&narrowed("web")), 4);
+    let named = run(&dir, ["inspect", ".codex/sessions", "--project", "codex", "--format", "json"]);
+    assert_eq!(code(&named), 4);
+}
+
+#[test]
+fn folders_that_the_user_moved_are_looked_into() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    put(dir.path(), "moved/projects/api/s.jsonl", session());
+    assert_eq!(code(&run(dir.path(), ["audit"])), 3);
+    let moved = dir.path().join("moved");
+    let output =
+        ctxsim(dir.path()).env("CLAUDE_CONFIG_DIR", moved).args(["audit", "--format", "json"]).output();
+    assert_eq!(json(&output.expect("the program starts"), 0)["total"]["requests"], 3);
+}
+
+#[test]
+fn a_database_is_as_young_as_the_log_beside_it() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let bytes = fs::read(fixture("goose/sessions.db")).expect("there");
+    let database = put(dir.path(), "sessions.db", bytes);
+    let file = fs::File::options().write(true).open(&database).expect("there");
+    file.set_modified(SystemTime::UNIX_EPOCH).expect("a file of ours");
+    let since = || code(&run(dir.path(), ["inspect", "sessions.db", "--since", "2001-01-01"]));
+    assert_eq!(since(), 4);
+    put(dir.path(), "sessions.db-wal", "");
+    assert_eq!(since(), 0);
 }

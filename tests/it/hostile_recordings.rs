@@ -26,7 +26,7 @@ const LINES: &[(&str, bool)] = &[
     ("codex/older.jsonl", false),
     ("codex/compacted.jsonl", false),
     ("gemini-cli/log.jsonl", true),
-    ("pi/version-1.jsonl", false),
+    ("pi/version-1.jsonl", true),
     ("pi/version-3.jsonl", true),
     ("arcturn/session.jsonl", true),
     ("arcturn/edited.jsonl", true),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ctxsim::ingest::input::{open, resolve};
+use ctxsim::ingest::input::{open, resolve, resolve_as};
 use ctxsim::ingest::{self, ReadOptions};
 
 use crate::ingest_sketch::{fixture, sketch, transcript};
@@ -133,4 +133,47 @@ fn the_format_is_sniffed_from_content_or_forced_by_name() {
     let wrong = ReadOptions { format: Some("claude-cod".to_owned()) };
     let message = ingest::read(&odd[..], Path::new("x"), &wrong).unwrap_err().to_string();
     assert_eq!(message, "there is no input format `claude-cod`; did you mean `claude-code`?");
+}
+
+/// A document as its tool writes it, with a field in front whose content is long and over many lines.
+fn with_long_field(name: &str, field: &str) -> String {
+    let text = fs::read_to_string(fixture(name)).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut first = document[field].take();
+    document.as_object_mut().unwrap().remove(field);
+    let filler: Vec<String> = (0..1_000).map(|line| format!("line {line}")).collect();
+    match &mut first {
+        serde_json::Value::Array(items) => items[0]["observation"] = filler.join("\n").into(),
+        other => other["filler"] = filler.into(),
+    }
+    let (first, rest) = (serde_json::to_string_pretty(&first), serde_json::to_string_pretty(&document));
+    format!("{{\n \"{field}\": {},{}", first.unwrap(), &rest.unwrap()[1..])
+}
+
+#[test]
+fn a_document_is_known_however_long_its_first_field_is() {
+    for (name, field, format) in [
+        ("opencode/session.json", "info", "opencode"),
+        ("swe-agent/mini.traj.json", "info", "mini-swe-agent"),
+        ("swe-agent/query.traj", "trajectory", "swe-agent"),
+        ("inspect/pool.json", "eval", "inspect"),
+        ("atif/continued.json", "agent", "atif"),
+    ] {
+        let text = with_long_field(name, field);
+        assert!(text.lines().count() > 1_000 || field == "trajectory");
+        let found = ingest::known(text.as_bytes(), Path::new(name)).map(|format| format.name);
+        assert_eq!(found, Some(format), "{name}");
+    }
+}
+
+#[test]
+fn a_folder_without_recordings_says_what_is_known_and_a_format_that_is_named_is_taken_for_granted() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]"#;
+    fs::write(dir.path().join("old.json"), list).unwrap();
+    let folder = [dir.path().to_str().unwrap()];
+    let message = resolve(&folder).unwrap_err().to_string();
+    assert!(message.contains("1 of its files") && message.contains("claude-code"), "{message}");
+    let format = ingest::format("mini-swe-agent").unwrap();
+    assert_eq!(resolve_as(&folder, Some(format)).unwrap(), [dir.path().join("old.json")]);
 }

@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 pub fn ctxsim(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ctxsim"));
     command.current_dir(dir).env("HOME", dir).env_remove("CLICOLOR_FORCE").env_remove("NO_COLOR");
+    command.env_remove("CLAUDE_CONFIG_DIR").env_remove("CODEX_HOME");
     command
 }
 

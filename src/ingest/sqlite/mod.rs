@@ -160,19 +160,26 @@ pub fn grouped(rows: Vec<Row>, name: &str) -> BTreeMap<String, Vec<Row>> {
 }
 
 /// What stands for the fields of the first object where a database is looked at: `sqlite`, with tables and
-/// their columns. The log beside it counts: a young database may have all its tables there.
-pub fn outline(head: &[u8], label: &Path) -> Map<String, Value> {
-    let tables = Database::read(&mut &*head, label).map(|database| database.outline());
-    Map::from_iter([("sqlite".to_owned(), Value::Object(tables.unwrap_or_default()))])
-}
-
-/// The beginning of a database, enough to see its tables.
+/// their columns. The log beside it counts: a young database may have all its tables there. `head` is what was read
+/// for it: the beginning, or all where the list of tables goes on behind, as that of a database that grew does.
 ///
 /// # Errors
 ///
 /// Those of `source`.
-pub fn head(source: &mut dyn BufRead) -> io::Result<Vec<u8>> {
-    take(source, SCHEMA_BYTES)
+pub fn outline(source: &mut dyn BufRead, head: &mut Vec<u8>, label: &Path) -> io::Result<Map<String, Value>> {
+    let mut database = None;
+    for limit in [SCHEMA_BYTES, MAX_BYTES] {
+        let limit = limit + 1 - head.len() as u64;
+        if source.take(limit).read_to_end(head)? == 0 {
+            break;
+        }
+        database = Database::read(&mut &head[..], label).ok();
+        if database.as_ref().is_none_or(|database| database.damage.is_empty()) {
+            break;
+        }
+    }
+    let tables = database.map(|database| database.outline()).unwrap_or_default();
+    Ok(Map::from_iter([("sqlite".to_owned(), Value::Object(tables))]))
 }
 
 /// Whether an outline has a table with these columns.
@@ -193,7 +200,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{Database, MAGIC};
+    use super::{Database, MAGIC, SCHEMA_BYTES, has, outline};
 
     /// A database of two pages: the table `t` of this statement, and its one row of one column, 7.
     fn database(sql: &str) -> Vec<u8> {
@@ -226,5 +233,25 @@ mod tests {
         let long = "x".repeat(90);
         let row = rows(&format!("CREATE TABLE t ({long})")).remove(0);
         assert_eq!(row.keys().map(String::len).collect::<Vec<_>>(), [64, 5]);
+    }
+
+    #[test]
+    fn a_list_of_tables_that_goes_on_at_the_end_is_found() {
+        let old = database("CREATE TABLE t (a)");
+        let pages = usize::try_from(SCHEMA_BYTES).expect("small") / 512 + 2;
+        let mut grown = vec![0; pages * 512];
+        grown[..1024].copy_from_slice(&old);
+        // The first page is a node now, without cells and with the last page as its child.
+        grown[100..112].copy_from_slice(&[5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        grown[108..112].copy_from_slice(&u32::try_from(pages).expect("small").to_be_bytes());
+        let last = grown.len() - 512;
+        grown[last..last + 12].copy_from_slice(&old[100..112]);
+        grown[last + 200..].copy_from_slice(&old[200..512]);
+        for bytes in [old, grown] {
+            let mut head = Vec::new();
+            let outline = outline(&mut &bytes[..], &mut head, Path::new("none")).expect("read from memory");
+            assert!(has(&outline, "t", &["a"]), "{outline:?}");
+            assert_eq!(head.len(), bytes.len());
+        }
     }
 }
