@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use ctxsim::ingest::{self, FORMATS};
@@ -28,6 +29,7 @@ const RECORDINGS: &[&str] = &[
     "gemini-cli/log.jsonl",
     "opencode/session.json",
     "opencode/compaction.json",
+    "opencode/steps.json",
     "pi/version-1.jsonl",
     "pi/version-3.jsonl",
     "pi/compaction.jsonl",
@@ -48,6 +50,7 @@ const RECORDINGS: &[&str] = &[
     "hash-trace/mooncake.jsonl",
     "hash-trace/kv-cache-tester.json",
     "atif/trajectory.json",
+    "atif/claude-code.json",
     "atif/continued.cont-1.json",
     "http/chat.jsonl",
     "http/claude-trace.jsonl",
@@ -124,37 +127,73 @@ fn is_hash(text: &str) -> bool {
     text.len() >= 16 && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
 }
 
+/// Versions may name a preview: `0.119.0-alpha.28`.
 fn is_number_or_version(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_digit() || b == b'.') || text.is_empty()
+    const PREVIEWS: [&str; 5] = ["alpha", "beta", "rc", "preview", "nightly"];
+    let is_number = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let parts = |text: &str| text.split(['.', '-']).all(|part| is_number(part) || PREVIEWS.contains(&part));
+    text.is_empty() || (text.starts_with(|c: char| c.is_ascii_digit()) && parts(text))
+}
+
+/// Every text of a trace is of a known kind; gives how many there are.
+fn assert_kinds<'t>(
+    lines: impl Iterator<Item = &'t str>,
+    words: &BTreeSet<String>,
+    are_tools_named: bool,
+) -> usize {
+    let mut seen = 0;
+    for line in lines {
+        let mut found = Vec::new();
+        strings(&serde_json::from_str(line).expect("JSON"), "", &mut found);
+        seen += found.len();
+        for (path, text) in found {
+            // A tool's or a model's name is one; hashed if that was asked for.
+            let is_tool = path.ends_with("/tools/name") && are_tools_named;
+            let is_model = path.ends_with("/model");
+            let is_known = words.contains(&text) || is_hash(&text) || is_number_or_version(&text);
+            assert!(is_tool || is_model || is_known, "{path}: {text:?}");
+        }
+    }
+    seen
+}
+
+/// Texts that a trace may hold besides names, hashes and numbers.
+fn schema_words(dir: &Path) -> BTreeSet<String> {
+    let schema: Value = serde_json::from_slice(&run(dir, ["schema", "trace"]).stdout).expect("JSON");
+    let mut words = BTreeSet::new();
+    enum_values(&schema, &mut words);
+    words.extend(FORMATS.iter().map(|f| f.name.to_owned()));
+    words.extend(Role::ALL.iter().map(|(_, word)| (*word).to_owned()));
+    words
+}
+
+#[test]
+fn the_committed_traces_hold_nothing_else_either() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let words = schema_words(dir.path());
+    let mut seen = 0;
+    for folder in ["fixtures/validate", "fixtures/traces"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).display().to_string();
+        for path in ingest::input::resolve(&[folder]).expect("traces") {
+            let mut text = String::new();
+            ingest::input::open(&path).expect("there").read_to_string(&mut text).expect("UTF-8");
+            seen += assert_kinds(text.lines(), &words, true);
+        }
+    }
+    assert!(seen > 10_000, "{seen} texts");
 }
 
 #[test]
 fn every_text_in_a_trace_is_of_a_kind_that_the_schema_knows() {
     let dir = tempfile::tempdir().expect("a folder");
-    let schema: Value = serde_json::from_slice(&run(dir.path(), ["schema", "trace"]).stdout).expect("JSON");
-    let mut words = BTreeSet::new();
-    enum_values(&schema, &mut words);
-    words.extend(FORMATS.iter().map(|f| f.name.to_owned()));
-    words.extend(Role::ALL.iter().map(|(_, word)| (*word).to_owned()));
+    let words = schema_words(dir.path());
     let files: Vec<_> = RECORDINGS.iter().map(|name| fixture(name)).collect();
     let files: Vec<&Path> = files.iter().map(|f| &**f).collect();
     let mut seen = 0;
     for arguments in [&[][..], &["--anonymise"]] {
         for trace in traces(dir.path(), &files, arguments) {
-            if !trace.lines().next().is_some_and(|name| name.ends_with(".trace.jsonl")) {
-                continue;
-            }
-            for line in trace.lines().skip(1) {
-                let mut found = Vec::new();
-                strings(&serde_json::from_str(line).expect("JSON"), "", &mut found);
-                seen += found.len();
-                for (path, text) in found {
-                    // A tool's or a model's name is one; hashed if that was asked for.
-                    let is_tool = path.ends_with("/tools/name") && arguments.is_empty();
-                    let is_model = path.ends_with("/model");
-                    let is_known = words.contains(&text) || is_hash(&text) || is_number_or_version(&text);
-                    assert!(is_tool || is_model || is_known, "{path}: {text:?} {arguments:?}");
-                }
+            if trace.lines().next().is_some_and(|name| name.ends_with(".trace.jsonl")) {
+                seen += assert_kinds(trace.lines().skip(1), &words, arguments.is_empty());
             }
         }
     }
