@@ -274,17 +274,12 @@ impl Builder {
     }
 
     /// What each request cost goes before what the session cost: copied requests are left out of the one,
-    /// not of the other. Where some that were billed do not say, the session's cost stands, or nothing is stated.
+    /// not of the other. Where some do not say, the session's cost goes before their sum.
     fn finish(mut self, session_cost_pusd: Option<u64>) -> Account {
-        let requests = || self.account.requests.iter();
-        let sum: u64 = requests().filter_map(|request| request.recorded_cost_pusd).sum();
-        let is_silent = |request: &Request| request.recorded_cost_pusd.is_none();
-        let stated = match session_cost_pusd {
-            Some(cost) if requests().any(is_silent) => Some(cost),
-            None if requests().any(|request| is_silent(request) && request.usage.is_some()) => None,
-            _ => Some(sum),
-        };
-        self.account.recorded_cost_pusd = stated.filter(|cost| *cost > 0);
+        let stated = || self.account.requests.iter().map(|request| request.recorded_cost_pusd);
+        let sum = stated().flatten().sum();
+        let of_session = session_cost_pusd.filter(|_| stated().any(|cost| cost.is_none()));
+        self.account.recorded_cost_pusd = Some(of_session.unwrap_or(sum)).filter(|cost| *cost > 0);
         for (request, (start, _)) in self.account.requests.iter_mut().zip(spans(self.times.iter())) {
             request.start_ms = Some(start);
         }

@@ -140,7 +140,8 @@ impl Series<'_> {
     }
 
     /// Rows whose read is the same as that of the row before, as ranges that begin with the first of
-    /// each run, over which the prompt grows. A replaced history ends a run.
+    /// each run, over which the prompt grows; where it fell at first, from its smallest on. A replaced history
+    /// ends a run.
     pub fn plateaus(&self) -> Vec<std::ops::Range<usize>> {
         let mut found = Vec::new();
         let mut start = 0;
@@ -149,8 +150,14 @@ impl Series<'_> {
             if goes_on && self.read(i) == self.read(start) {
                 continue;
             }
-            if i - start > 1 && self.prompt(i - 1) > self.prompt(start) {
-                found.push(start..i);
+            let last = self.prompt(i - 1);
+            let from = if last > self.prompt(start) {
+                start
+            } else {
+                (start..i).min_by_key(|row| self.prompt(*row)).unwrap_or(start)
+            };
+            if last > self.prompt(from) {
+                found.push(from..i);
             }
             start = i;
         }

@@ -100,15 +100,13 @@ fn changed_since(path: &Path, since_ms: i64) -> bool {
     changed(path).map_or(true, |at| at >= since) || changed(Path::new(&log)).is_ok_and(|at| at >= since)
 }
 
-/// Variables by which users move folders of agents.
-const MOVED: [(&str, &str); 2] = [("~/.claude", "CLAUDE_CONFIG_DIR"), ("~/.codex", "CODEX_HOME")];
-
 /// Folders where agents keep sessions and that exist on this machine.
 fn agent_folders() -> Result<Vec<PathBuf>, Failure> {
     let home = std::env::home_dir().unwrap_or_default();
     let known: Vec<&str> = ingest::FORMATS.iter().flat_map(|f| f.folders).copied().collect();
     let moved = |folder: &str| {
-        let (rest, variable) = MOVED.iter().find_map(|(from, to)| Some((folder.strip_prefix(from)?, to)))?;
+        let (rest, variable) =
+            ingest::MOVED_FOLDERS.iter().find_map(|(from, to)| Some((folder.strip_prefix(from)?, to)))?;
         let to = std::env::var_os(variable).filter(|to| !to.is_empty())?;
         Some(PathBuf::from(to).join(rest.trim_start_matches('/')))
     };

@@ -329,6 +329,9 @@ impl Format {
 /// How a file of a format is read.
 type Reader = fn(&mut dyn BufRead, &Path) -> Result<Vec<Recording>>;
 
+/// Folders in `Format::folders` that users move by a variable.
+pub const MOVED_FOLDERS: [(&str, &str); 2] = [("~/.claude", "CLAUDE_CONFIG_DIR"), ("~/.codex", "CODEX_HOME")];
+
 /// Readers that leave texts out, for formats of which people have gigabytes.
 const FACTS: &[(&str, Reader)] =
     &[(claude_code::NAME, |source, label| claude_code::read_facts(source, label).map(conversations))];

@@ -29,6 +29,16 @@ fn one_break_is_neither_a_pin_nor_a_saw_tooth() {
 }
 
 #[test]
+fn a_floor_is_pinned_where_the_first_prompt_is_the_largest_too() {
+    let grown = |from: u64| (0..20).map(move |i| short(20_000, from + 500 * i));
+    let requests: Vec<Billed> = std::iter::once(short(20_000, 30_000)).chain(grown(10_000)).collect();
+    assert!(detectors(&Log::of(requests).audit()).contains(&"floor_pin"));
+    // A prompt that only shrinks is edited, not pinned.
+    let shrinking: Vec<Billed> = (0..20).map(|i| short(20_000, 30_000 - 500 * i)).collect();
+    assert!(!detectors(&Log::of(shrinking).audit()).contains(&"floor_pin"));
+}
+
+#[test]
 fn breaks_under_a_hundredth_of_the_prompt_are_listed_and_not_found() {
     let audit = Log::of([short(0, 100_000), short(99_500, 600), short(100_100, 100)]).audit();
     assert_eq!(audit.breaks.len(), 1);

@@ -86,7 +86,7 @@ fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
 #[test]
 fn an_agent_without_recordings_does_not_stop_the_others() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    put(dir.path(), ".gemini/tmp/abc/logs.json", "[]");
+    put(&dir.path().join(".gemini/tmp"), "abc/logs.json", "[]");
     let none = run(dir.path(), ["audit"]);
     assert_eq!(code(&none), 3);
     assert!(stderr(&none).contains("no recording below"), "{}", stderr(&none));

@@ -78,7 +78,7 @@ fn a_continuation_in_another_file_is_a_session_of_its_own_and_counts_nothing_twi
     assert_eq!((&*first.session_id, &*second.session_id), ("s2", "s2-cont-1"));
     let costs = [first, second].map(|t| Account::of(t).recorded_cost_pusd);
     // The second file states 0.0023 dollars, with those of the first and of the summary; one step of it states none.
-    assert_eq!(costs, [Some(1_000_000_000), None]);
+    assert_eq!(costs, [Some(1_000_000_000), Some(400_000_000)]);
 }
 
 #[test]

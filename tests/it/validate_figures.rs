@@ -44,6 +44,48 @@ fn the_document_is_what_the_program_says() {
     );
 }
 
+/// What the README repeats of the document: figures, how they are made, and what each rule buys.
+fn excerpt(document: &str) -> String {
+    let table = |from: &str| {
+        let lines = document.split(from).nth(1).expect("there").lines();
+        let rows = lines.skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+        rows.collect::<Vec<_>>().join("\n")
+    };
+    let list = |from: &str| {
+        let lines = document.split(from).nth(1).expect("there").lines();
+        let rows = lines.skip_while(|line| !line.starts_with("- ")).take_while(|line| line.starts_with("- "));
+        rows.collect::<Vec<_>>().join("\n")
+    };
+    let folded = |title: &str, inside: &str| {
+        format!("<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>\n")
+    };
+    [
+        table("# Simulated against recorded usage"),
+        folded("How each figure is made", &list("## How each figure is made")),
+        folded(
+            "What each rule gains (+) and loses (−), per recording",
+            &format!("{}\n\n{}", table("## What each rule buys"), list("## What each rule buys")),
+        ),
+    ]
+    .join("\n\n")
+}
+
+#[test]
+fn the_readme_repeats_the_document() {
+    const MARKS: [&str; 2] = ["<!-- docs/fidelity.md -->\n", "<!-- end of docs/fidelity.md -->\n"];
+    let path = root().join("README.md");
+    let readme = fs::read_to_string(&path).expect("README.md");
+    let (before, rest) = readme.split_once(MARKS[0]).expect("a mark");
+    let (_, behind) = rest.split_once(MARKS[1]).expect("a mark");
+    let document = fs::read_to_string(root().join("docs/fidelity.md")).expect("docs/fidelity.md");
+    let wanted = format!("{before}{}\n{}\n{}{behind}", MARKS[0], excerpt(&document), MARKS[1]);
+    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        fs::write(&path, &wanted).expect("writable");
+    } else {
+        assert!(readme == wanted, "run this test with UPDATE_SCHEMAS=1");
+    }
+}
+
 #[test]
 fn explicit_caches_are_predicted_as_well_as_is_claimed() {
     let all = figures();
