@@ -157,7 +157,7 @@ pub struct InputArgs {
     /// Only sessions that were active on or after this day (YYYY-MM-DD)
     #[arg(long, value_name = "DATE")]
     pub since: Option<String>,
-    /// Only files with this in the name of their folder
+    /// Only recordings that lie in a folder with this in its name, or say that they were made in one
     #[arg(long, value_name = "NAME")]
     pub project: Option<String>,
     /// Stop at the first bad file, with exit code 3
