@@ -56,7 +56,7 @@ pub struct CorpusSpec {
     /// Only sessions active on or after this day (YYYY-MM-DD).
     #[serde(default)]
     pub since: Option<String>,
-    /// Only files with this in the name of their folder.
+    /// Only recordings that lie in a folder with this in its name, or say that they were made in one.
     #[serde(default)]
     pub project: Option<String>,
 }
