@@ -2,7 +2,7 @@
 
 use ctxsim::session::compile::{CompileOptions, RecordedCompactions, compile};
 use ctxsim::session::{DropReason, EventKind, Session};
-use ctxsim::transcript::Entry;
+use ctxsim::transcript::{Entry, EventKind as Recorded};
 
 use crate::prompt_totals::prompt_totals;
 use crate::transcripts::*;
@@ -43,9 +43,11 @@ fn requests_without_usage_share_what_the_next_total_adds() {
         response(vec![text(10)]),
         billed(vec![text(10)], [3, 10_435, 0]),
     ]);
-    // 10, 500, 100 and 1,000 characters share 435; what the last total does not hold takes nothing.
+    // 10, 500, 100 and 1,000 characters share 435.
     assert_eq!(s.blocks.tokens[1..5], [3, 135, 27, 270]);
     assert_eq!([prompt_totals(&s)[2], prompt_totals(&s)[4]], [10_438, 10_438]);
+    // The last total adds nothing: the oldest answer makes room for the least that three blocks can have.
+    assert_eq!(s.blocks.tokens[5..8], [0, 3, 0]);
 }
 
 #[test]
@@ -128,4 +130,24 @@ fn a_prompt_that_shrinks_unmarked_loses_its_oldest_rounds_last() {
     let dropped = EventKind::BlocksDropped { from: 1, to: 3, reason: DropReason::Unexplained };
     assert_eq!(s.events[0].kind, dropped);
     assert_eq!(s.blocks.tokens[3..5], [27, 27]);
+}
+
+#[test]
+fn what_a_compaction_injected_is_no_part_of_the_replayed_prompt_that_a_clear_empties() {
+    let base = session(vec![
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 10_000]),
+        compaction(),
+        injected(vec![text(400)]),
+        input(vec![text(200)]),
+        billed(vec![text(100)], [0, 0, 12_000]),
+        event(Recorded::Cleared),
+        input(vec![text(100)]),
+        billed(vec![text(10)], [0, 0, 9_990]),
+    ]);
+    // The summary keeps the size that makes its request 12,000; the prompt after the clear has its 17.
+    assert_eq!(base.blocks.tokens[2], 12_000 - (10_000 - 27) - 54);
+    assert_eq!(base.blocks.tokens[5], 17);
+    assert_eq!(prompt_totals(&base.view(RecordedCompactions::Undo))[2], 9_990);
+    assert_eq!(prompt_totals(&base.view(RecordedCompactions::Keep)), [10_000, 12_000, 9_990]);
 }

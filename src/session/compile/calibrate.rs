@@ -35,7 +35,9 @@ pub(super) enum Place {
     New,
     /// In the prompt.
     Sent,
-    /// Dropped or stripped, or of the `keep` view only.
+    /// Never in the replayed prompt, but in the recorded one and the `keep` view: a compaction put it there.
+    Kept,
+    /// Dropped or stripped.
     Gone,
 }
 
@@ -86,7 +88,7 @@ pub(super) fn calibrate(
         .blocks
         .flags
         .iter()
-        .map(|flags| if flags.has(Flags::COMPACTION) { Place::Gone } else { Place::New })
+        .map(|flags| if flags.has(Flags::COMPACTION) { Place::Kept } else { Place::New })
         .collect();
     let mut walk = Walk {
         draft,
@@ -107,6 +109,7 @@ pub(super) fn calibrate(
         first_round: 0,
         drops: Vec::new(),
     };
+    walk.estimate_kept();
     for k in 0..walk.draft.steps.len() {
         walk.step(k);
     }
@@ -227,9 +230,18 @@ impl Walk<'_, '_> {
                     self.offset += self.tokens(i);
                 }
             }
-            Place::Gone => {}
+            Place::Kept | Place::Gone => {}
         }
         self.place[i as usize] = Place::Gone;
+    }
+
+    /// Sizes to begin with of what compactions injected.
+    fn estimate_kept(&mut self) {
+        for i in 0..clamp(self.place.len() as u64) {
+            if self.place[i as usize] == Place::Kept {
+                self.set_estimate(i);
+            }
+        }
     }
 
     fn set_estimate(&mut self, i: u32) {
@@ -326,8 +338,6 @@ impl Walk<'_, '_> {
         if let Some(rest) = rest {
             for (i, tokens) in injected.into_iter().zip(apportion(rest, &weights)) {
                 self.draft.blocks.tokens[i] = clamp(tokens);
-                // Kept as it is by `finish`.
-                self.place[i] = Place::Sent;
             }
         }
     }
@@ -335,10 +345,7 @@ impl Walk<'_, '_> {
     /// Sizes what was never in a recorded prompt, output tokens and images, and files the drops.
     fn finish(mut self) {
         for i in 0..clamp(self.place.len() as u64) {
-            let unsized_yet = self.place[i as usize] == Place::New
-                || (self.place[i as usize] == Place::Gone
-                    && self.draft.blocks.flags[i as usize].has(Flags::COMPACTION));
-            if unsized_yet {
+            if self.place[i as usize] == Place::New {
                 self.set_estimate(i);
             }
         }
