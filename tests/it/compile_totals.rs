@@ -151,3 +151,48 @@ fn what_a_compaction_injected_is_no_part_of_the_replayed_prompt_that_a_clear_emp
     assert_eq!(prompt_totals(&base.view(RecordedCompactions::Undo))[2], 9_990);
     assert_eq!(prompt_totals(&base.view(RecordedCompactions::Keep)), [10_000, 12_000, 9_990]);
 }
+
+#[test]
+fn totals_of_a_cleared_conversation_are_met_whatever_was_undone_before() {
+    let cleared = |undone: Vec<Entry>| {
+        let mut entries = vec![
+            input(vec![text(100)]),
+            billed(vec![call("a")], [0, 0, 10_000]),
+            input(vec![result("a", 100)]),
+            response(vec![text(100)]),
+        ];
+        entries.extend(undone);
+        entries.extend([
+            input(vec![text(200)]),
+            response(vec![text(100)]),
+            event(Recorded::Cleared),
+            input(vec![text(100)]),
+            billed(vec![text(10)], [0, 0, 9_990]),
+            input(vec![text(100)]),
+            billed(vec![text(10)], [0, 0, 10_020]),
+        ]);
+        let base = session(entries);
+        let of = |how| prompt_totals(&base.view(how))[3..].to_vec();
+        (of(RecordedCompactions::Undo), of(RecordedCompactions::Keep))
+    };
+    let met = vec![9_990, 10_020];
+    assert_eq!(cleared(vec![compaction(), injected(vec![text(400)])]), (met.clone(), met.clone()));
+    let clearing = event(Recorded::ResultsCleared { call_ids: vec!["a".into()], tokens_saved: None });
+    assert_eq!(cleared(vec![clearing]), (met.clone(), met));
+}
+
+#[test]
+fn another_tokenizer_makes_the_next_total_incomparable_also_behind_a_clear() {
+    let s = session(vec![
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 10_000]),
+        event(Recorded::Cleared),
+        input(vec![text(100)]),
+        billed_by("claude-fable-5", vec![text(10)], [0, 0, 13_035]),
+        input(vec![text(100)]),
+        billed_by("claude-fable-5", vec![text(10)], [0, 0, 13_073]),
+    ]);
+    // By coefficient; then the answer and the prompt share the increment.
+    assert_eq!(s.blocks.tokens[2], 27);
+    assert_eq!(s.blocks.tokens[3] + s.blocks.tokens[4], 38);
+}

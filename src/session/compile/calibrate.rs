@@ -58,8 +58,10 @@ pub(super) struct Walk<'d, 't> {
     estimated: Vec<u32>,
     /// First step whose blocks have no size yet, while a step is walked through.
     pub(super) unsized_from: usize,
-    /// Since the last request with usage a compaction or clearing was undone, or the tokenizer changed.
+    /// Since the last request with usage a compaction or clearing was undone.
     is_incomparable: bool,
+    /// Since then the tokenizer changed.
+    tokenizer_changed: bool,
     /// The recorded prompt no longer holds blocks before this one: a compaction, undone here, took them.
     pub(super) folded_before: u32,
     next_event: usize,
@@ -101,6 +103,7 @@ pub(super) fn calibrate(
         estimated: Vec::new(),
         unsized_from: 0,
         is_incomparable: false,
+        tokenizer_changed: false,
         folded_before: 0,
         next_event: 0,
         strippable: Vec::new(),
@@ -123,7 +126,7 @@ pub(super) fn calibrate(
 
 impl Walk<'_, '_> {
     fn step(&mut self, k: usize) {
-        self.is_incomparable |= self.apply_events(k);
+        self.apply_events(k);
         if self.strips_thinking(k) {
             self.strip(k);
         }
@@ -135,7 +138,9 @@ impl Walk<'_, '_> {
             self.estimated.append(&mut new);
             return;
         };
-        let is_comparable = !std::mem::take(&mut self.is_incomparable) && self.scale;
+        let is_incomparable =
+            std::mem::take(&mut self.is_incomparable) | std::mem::take(&mut self.tokenizer_changed);
+        let is_comparable = !is_incomparable && self.scale;
         let before = self.take_back_estimated(is_comparable && self.hidden.is_some());
         new.splice(..0, before);
         let estimate: u64 = new.iter().map(|i| self.weight[*i as usize]).sum::<u64>().div_ceil(1_000);
@@ -186,10 +191,9 @@ impl Walk<'_, '_> {
         i64::from(given)
     }
 
-    /// Applies drops before step `k`. Whether the recorded total is comparable with the one before is
-    /// the answer: not after a compaction or clearing that is undone, nor with another tokenizer.
-    fn apply_events(&mut self, k: usize) -> bool {
-        let mut changed = self.draft.raw_steps[k].compacted_before;
+    /// Applies drops before step `k` and notes what makes its total incomparable with the one before: a
+    /// compaction or clearing that is undone, or another tokenizer.
+    fn apply_events(&mut self, k: usize) {
         while let Some(event) = self.draft.events.get(self.next_event) {
             if event.before_step as usize > k {
                 break;
@@ -200,7 +204,7 @@ impl Walk<'_, '_> {
                     let (range, reason) = (*from..*to, *reason);
                     range.for_each(|i| self.remove(i));
                     if reason == DropReason::Clear {
-                        self.offset = 0;
+                        self.start_anew();
                     }
                 }
                 EventKind::RecordedCompaction { .. } => {
@@ -208,12 +212,19 @@ impl Walk<'_, '_> {
                 }
                 EventKind::ModelChanged { model } => {
                     let before = k.checked_sub(1).map_or("", |j| self.draft.raw_steps[j].model);
-                    changed |= Tokenizer::of_model(model) != Tokenizer::of_model(before);
+                    self.tokenizer_changed |= Tokenizer::of_model(model) != Tokenizer::of_model(before);
                 }
                 _ => {}
             }
         }
-        changed
+        // A clear before this step took the mark of what was undone before it.
+        self.is_incomparable |= self.draft.raw_steps[k].compacted_before;
+    }
+
+    /// Both prompts are empty: what was undone before makes them differ no longer.
+    fn start_anew(&mut self) {
+        self.offset = 0;
+        self.is_incomparable = false;
     }
 
     pub(super) fn tokens(&self, i: u32) -> i64 {
