@@ -196,3 +196,49 @@ fn another_tokenizer_makes_the_next_total_incomparable_also_behind_a_clear() {
     assert_eq!(s.blocks.tokens[2], 27);
     assert_eq!(s.blocks.tokens[3] + s.blocks.tokens[4], 38);
 }
+
+#[test]
+fn a_rewind_over_a_cleared_result_takes_what_the_recorded_prompt_still_held_of_it() {
+    let s = session(vec![
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 20_000]),
+        input(vec![text(100)]),
+        billed(vec![call("a")], [0, 0, 20_054]),
+        input(vec![result("a", 40_000)]),
+        billed(vec![text(100)], [0, 0, 33_600]),
+        event(Recorded::ResultsCleared { call_ids: vec!["a".into()], tokens_saved: None }),
+        input(vec![text(100)]),
+        // 27 and 27 new; 20 of the result's 13,545 are left.
+        billed(vec![text(100)], [0, 0, 20_129]),
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 20_200]),
+        event(Recorded::Rewound { keep_responses: 1 }),
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 20_054]),
+    ]);
+    assert_eq!(s.blocks.tokens[4], 13_545);
+    // Between clearing and rewind increments are met, behind it totals.
+    let totals = prompt_totals(&s);
+    assert_eq!((totals[4] - totals[3], totals[5]), (71, 20_054));
+    assert_eq!(s.blocks.tokens[10], 27);
+}
+
+#[test]
+fn a_prompt_that_shrinks_does_so_by_what_the_recorded_prompt_holds() {
+    let s = session(vec![
+        input(vec![text(100)]),
+        billed(vec![call("a")], [0, 0, 10_000]),
+        input(vec![result("a", 10_000)]),
+        billed(vec![call("b")], [0, 0, 13_400]),
+        event(Recorded::ResultsCleared { call_ids: vec!["a".into()], tokens_saved: None }),
+        input(vec![result("b", 1_000)]),
+        billed(vec![text(100)], [0, 0, 10_361]),
+        input(vec![text(1_000)]),
+        billed(vec![text(10)], [0, 0, 10_297]),
+    ]);
+    // 19 tokens were left of the first result: its round alone makes no room for 27 and 270.
+    let dropped = EventKind::BlocksDropped { from: 1, to: 5, reason: DropReason::Unexplained };
+    assert!(s.events.iter().any(|event| event.kind == dropped), "{:?}", s.events);
+    assert_eq!(s.blocks.tokens[5..7], [27, 270]);
+    assert_eq!(prompt_totals(&s)[3], 10_297);
+}

@@ -7,7 +7,8 @@
 //! another than the recorded one: the step across it is sized by coefficients, and from there on the
 //! recorded increments are met, no longer the totals.
 //!
-//! Sizes to begin with are in `weights`; prompts that shrink are in `shrink`.
+//! Sizes to begin with are in `weights`; where the two prompts differ is in `undone`; prompts that shrink
+//! are in `shrink`.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,6 +20,7 @@ use crate::transcript::Transcript;
 use super::build::Draft;
 use super::measure::clamp;
 use super::shrink::too_small;
+use super::undone::Undone;
 use super::weights::{set_tails, weights};
 use super::{CompileOptions, TokenMode, prefix};
 
@@ -52,8 +54,9 @@ pub(super) struct Walk<'d, 't> {
     pub(super) prompt: i64,
     /// Tokens of the prefix, once a total was reported.
     hidden: Option<i64>,
-    /// Recorded minus replayed prompt, since the first undone compaction.
-    offset: i64,
+    /// Recorded minus replayed prompt, since the first undone compaction or clearing.
+    pub(super) offset: i64,
+    pub(super) undone: Undone,
     /// Blocks of the requests without usage since the last one with it, sized by coefficients for now.
     estimated: Vec<u32>,
     /// First step whose blocks have no size yet, while a step is walked through.
@@ -62,8 +65,6 @@ pub(super) struct Walk<'d, 't> {
     is_incomparable: bool,
     /// Since then the tokenizer changed.
     tokenizer_changed: bool,
-    /// The recorded prompt no longer holds blocks before this one: a compaction, undone here, took them.
-    pub(super) folded_before: u32,
     next_event: usize,
     /// Thinking that a human turn would strip.
     strippable: Vec<u32>,
@@ -93,6 +94,7 @@ pub(super) fn calibrate(
         .map(|flags| if flags.has(Flags::COMPACTION) { Place::Kept } else { Place::New })
         .collect();
     let mut walk = Walk {
+        undone: Undone::new(draft.blocks.len()),
         draft,
         scale: options.tokens == TokenMode::Auto,
         weight,
@@ -104,7 +106,6 @@ pub(super) fn calibrate(
         unsized_from: 0,
         is_incomparable: false,
         tokenizer_changed: false,
-        folded_before: 0,
         next_event: 0,
         strippable: Vec::new(),
         thinking: VecDeque::new(),
@@ -138,9 +139,8 @@ impl Walk<'_, '_> {
             self.estimated.append(&mut new);
             return;
         };
-        let is_incomparable =
-            std::mem::take(&mut self.is_incomparable) | std::mem::take(&mut self.tokenizer_changed);
-        let is_comparable = !is_incomparable && self.scale;
+        let tokenizer_changed = std::mem::take(&mut self.tokenizer_changed);
+        let is_comparable = !std::mem::take(&mut self.is_incomparable) && !tokenizer_changed && self.scale;
         let before = self.take_back_estimated(is_comparable && self.hidden.is_some());
         new.splice(..0, before);
         let estimate: u64 = new.iter().map(|i| self.weight[*i as usize]).sum::<u64>().div_ceil(1_000);
@@ -151,11 +151,15 @@ impl Walk<'_, '_> {
                 if total < self.prompt {
                     self.rescale_sent(total);
                 }
+                self.size_cleared(None);
                 self.size_compaction(k, total);
             }
             Some(hidden) if !is_comparable => {
                 self.send_estimated(&new);
-                self.offset = total - hidden - self.prompt;
+                let offset = total - hidden - self.prompt;
+                let left = (!tokenizer_changed).then_some(offset - self.offset);
+                self.size_cleared(left);
+                self.offset = offset;
                 self.size_compaction(k, total);
             }
             Some(hidden) => {
@@ -207,8 +211,10 @@ impl Walk<'_, '_> {
                         self.start_anew();
                     }
                 }
-                EventKind::RecordedCompaction { .. } => {
-                    self.folded_before = self.draft.steps[k].input.start;
+                EventKind::RecordedCompaction { .. } => self.undo_compaction(k),
+                EventKind::RecordedClearing { blocks, .. } => {
+                    let blocks = blocks.clone();
+                    self.undo_clearing(&blocks);
                 }
                 EventKind::ModelChanged { model } => {
                     let before = k.checked_sub(1).map_or("", |j| self.draft.raw_steps[j].model);
@@ -225,6 +231,7 @@ impl Walk<'_, '_> {
     fn start_anew(&mut self) {
         self.offset = 0;
         self.is_incomparable = false;
+        self.undone.forget();
     }
 
     pub(super) fn tokens(&self, i: u32) -> i64 {
@@ -237,9 +244,7 @@ impl Walk<'_, '_> {
             Place::New => self.set_estimate(i),
             Place::Sent => {
                 self.prompt -= self.tokens(i);
-                if i < self.folded_before {
-                    self.offset += self.tokens(i);
-                }
+                self.offset += self.tokens(i) - self.held_tokens(i);
             }
             Place::Kept | Place::Gone => {}
         }

@@ -1,0 +1,90 @@
+//! Where the recorded prompt is another than the replayed one.
+//!
+//! A compaction that is undone here took everything before it out of the recorded prompt, a clearing took
+//! results. Blocks of both kinds stay in the replayed prompt; when they leave it later, the recorded prompt
+//! loses only what it still held of them.
+
+use crate::session::Flags;
+use crate::tokens::apportion;
+
+use super::build::Draft;
+use super::calibrate::{Place, Walk};
+use super::measure::clamp;
+
+/// What was undone so far.
+#[derive(Debug, Default)]
+pub(super) struct Undone {
+    /// Step behind the last compaction.
+    compaction: Option<usize>,
+    /// Since the last total there was one, so by how much the prompts differ is not known.
+    is_offset_unknown: bool,
+    /// Tokens that clearings took of each block.
+    cleared_tokens: Vec<u32>,
+    /// Results that were cleared since the last total: taken as a whole until one says what is left of them.
+    just_cleared: Vec<u32>,
+}
+
+impl Undone {
+    pub fn new(blocks: usize) -> Undone {
+        Undone { cleared_tokens: vec![0; blocks], ..Undone::default() }
+    }
+
+    /// Nothing is left of what was undone.
+    pub fn forget(&mut self) {
+        self.compaction = None;
+        self.is_offset_unknown = false;
+        self.just_cleared.clear();
+    }
+
+    /// Whether the last compaction took block `i`: all that is older than the step behind it, and what was
+    /// pending and is in that step's input.
+    pub fn is_folded(&self, draft: &Draft, i: u32) -> bool {
+        self.compaction.is_some_and(|step| {
+            let input = &draft.steps[step].input;
+            i < input.start || (i < input.end && draft.blocks.flags[i as usize].has(Flags::FOLDED))
+        })
+    }
+}
+
+impl Walk<'_, '_> {
+    /// Tokens of a block in the replayed prompt that the recorded prompt holds too.
+    pub(super) fn held_tokens(&self, i: u32) -> i64 {
+        if self.undone.is_folded(self.draft, i) {
+            return 0;
+        }
+        self.tokens(i) - i64::from(self.undone.cleared_tokens[i as usize])
+    }
+
+    /// Undoes a compaction before step `k`.
+    pub(super) fn undo_compaction(&mut self, k: usize) {
+        self.undone.compaction = Some(k);
+        self.undone.is_offset_unknown = true;
+    }
+
+    /// Undoes a clearing of results.
+    pub(super) fn undo_clearing(&mut self, results: &[u32]) {
+        for &i in results {
+            let held = self.held_tokens(i);
+            if self.place[i as usize] == Place::Sent && held > 0 {
+                self.offset -= held;
+                self.undone.cleared_tokens[i as usize] = self.draft.blocks.tokens[i as usize];
+                self.undone.just_cleared.push(i);
+            }
+        }
+    }
+
+    /// Shares among the results that were cleared last the tokens that the recorded prompt still holds of
+    /// them; nothing where that is not known, as behind a compaction.
+    pub(super) fn size_cleared(&mut self, left: Option<i64>) {
+        let is_offset_unknown = std::mem::take(&mut self.undone.is_offset_unknown);
+        let left = left.filter(|_| !is_offset_unknown);
+        let mut cleared = std::mem::take(&mut self.undone.just_cleared);
+        cleared.retain(|i| self.place[*i as usize] == Place::Sent && !self.undone.is_folded(self.draft, *i));
+        let weights: Vec<u64> =
+            cleared.iter().map(|i| u64::from(self.draft.blocks.tokens[*i as usize])).collect();
+        let left = left.and_then(|left| u64::try_from(left).ok()).unwrap_or(0);
+        for (i, tokens) in cleared.into_iter().zip(apportion(left.min(weights.iter().sum()), &weights)) {
+            self.undone.cleared_tokens[i as usize] -= clamp(tokens);
+        }
+    }
+}
