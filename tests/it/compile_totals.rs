@@ -242,3 +242,34 @@ fn a_prompt_that_shrinks_does_so_by_what_the_recorded_prompt_holds() {
     assert_eq!(s.blocks.tokens[5..7], [27, 270]);
     assert_eq!(prompt_totals(&s)[3], 10_297);
 }
+
+#[test]
+fn a_rewind_to_before_a_compaction_is_not_charged_to_the_next_message() {
+    let s = session(vec![
+        input(vec![text(10_000)]),
+        billed(vec![text(100)], [0, 0, 20_000]),
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 20_054]),
+        compaction(),
+        injected(vec![text(1_000)]),
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 17_597]),
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 17_651]),
+        // Back to the first answer: the history before it is there again, 2,727 tokens.
+        event(Recorded::Rewound { keep_responses: 1 }),
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 20_055]),
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 20_115]),
+        event(Recorded::Rewound { keep_responses: 5 }),
+        input(vec![text(200)]),
+        billed(vec![text(100)], [0, 0, 20_135]),
+    ]);
+    let s = s.view(RecordedCompactions::Undo);
+    let sizes: Vec<u32> = s.steps.iter().map(|step| s.blocks.tokens[step.input.start as usize]).collect();
+    // 27 by coefficient; 60 for an answer and a prompt; what 80 leave to the longer prompt.
+    assert_eq!(sizes, [2_700, 27, 27, 27, 27, 30, 50]);
+    let totals = prompt_totals(&s);
+    assert_eq!((totals[5] - totals[4], totals[6] - totals[4]), (60, 80));
+}

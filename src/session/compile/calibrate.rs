@@ -61,8 +61,9 @@ pub(super) struct Walk<'d, 't> {
     estimated: Vec<u32>,
     /// First step whose blocks have no size yet, while a step is walked through.
     pub(super) unsized_from: usize,
-    /// Since the last request with usage a compaction or clearing was undone.
-    is_incomparable: bool,
+    /// Since the last request with usage a compaction or clearing was undone, or a rewind brought back what
+    /// a compaction took.
+    pub(super) is_incomparable: bool,
     /// Since then the tokenizer changed.
     tokenizer_changed: bool,
     next_event: usize,
@@ -206,6 +207,9 @@ impl Walk<'_, '_> {
             match &event.kind {
                 EventKind::BlocksDropped { from, to, reason } => {
                     let (range, reason) = (*from..*to, *reason);
+                    if reason == DropReason::Rewind {
+                        self.rewind_compactions(range.start);
+                    }
                     range.for_each(|i| self.remove(i));
                     if reason == DropReason::Clear {
                         self.start_anew();

@@ -4,7 +4,7 @@
 //! results. Blocks of both kinds stay in the replayed prompt; when they leave it later, the recorded prompt
 //! loses only what it still held of them.
 
-use crate::session::Flags;
+use crate::session::{BlockKind, Flags};
 use crate::tokens::apportion;
 
 use super::build::Draft;
@@ -14,9 +14,9 @@ use super::measure::clamp;
 /// What was undone so far.
 #[derive(Debug, Default)]
 pub(super) struct Undone {
-    /// Step behind the last compaction.
-    compaction: Option<usize>,
-    /// Since the last total there was one, so by how much the prompts differ is not known.
+    /// Steps behind the compactions that the conversation went through.
+    compactions: Vec<usize>,
+    /// Since the last total there was one, or a rewind over one: by how much the prompts differ is not known.
     is_offset_unknown: bool,
     /// Tokens that clearings took of each block.
     cleared_tokens: Vec<u32>,
@@ -31,7 +31,7 @@ impl Undone {
 
     /// Nothing is left of what was undone.
     pub fn forget(&mut self) {
-        self.compaction = None;
+        self.compactions.clear();
         self.is_offset_unknown = false;
         self.just_cleared.clear();
     }
@@ -39,8 +39,8 @@ impl Undone {
     /// Whether the last compaction took block `i`: all that is older than the step behind it, and what was
     /// pending and is in that step's input.
     pub fn is_folded(&self, draft: &Draft, i: u32) -> bool {
-        self.compaction.is_some_and(|step| {
-            let input = &draft.steps[step].input;
+        self.compactions.last().is_some_and(|step| {
+            let input = &draft.steps[*step].input;
             i < input.start || (i < input.end && draft.blocks.flags[i as usize].has(Flags::FOLDED))
         })
     }
@@ -57,8 +57,26 @@ impl Walk<'_, '_> {
 
     /// Undoes a compaction before step `k`.
     pub(super) fn undo_compaction(&mut self, k: usize) {
-        self.undone.compaction = Some(k);
+        self.undone.compactions.push(k);
         self.undone.is_offset_unknown = true;
+    }
+
+    /// Notes a rewind to block `from`. One to before a compaction brings back what that took, and its size is
+    /// not known; one to the compaction itself may or may not.
+    pub(super) fn rewind_compactions(&mut self, from: u32) {
+        while let Some(&step) = self.undone.compactions.last() {
+            let input = self.draft.steps[step].input.clone();
+            let is_result = |i: u32| self.draft.blocks.kind[i as usize] == BlockKind::ToolResult;
+            if from > input.end || !(input.start..from).all(is_result) {
+                return;
+            }
+            self.is_incomparable = true;
+            if from >= input.start {
+                return;
+            }
+            self.undone.compactions.pop();
+            self.undone.is_offset_unknown = true;
+        }
     }
 
     /// Undoes a clearing of results.
