@@ -273,3 +273,58 @@ fn a_rewind_to_before_a_compaction_is_not_charged_to_the_next_message() {
     let totals = prompt_totals(&s);
     assert_eq!((totals[5] - totals[4], totals[6] - totals[4]), (60, 80));
 }
+
+#[test]
+fn a_compaction_before_the_first_total_takes_its_history_out_of_it() {
+    let base = session(vec![
+        input(vec![text(40_000)]),
+        response(vec![text(100)]),
+        compaction(),
+        injected(vec![text(400)]),
+        input(vec![text(200)]),
+        billed(vec![text(100)], [0, 0, 9_000]),
+        input(vec![text(100)]),
+        billed(vec![text(10)], [0, 0, 9_100]),
+    ]);
+    // By coefficient: history, summary (108) and prompt (54); the first total leaves the rest to the prefix.
+    assert_eq!(base.blocks.tokens[..4], [10_800, 27, 108, 54]);
+    assert_eq!(base.prefix.tokens(), 9_000 - 108 - 54);
+    assert_eq!(prompt_totals(&base.view(RecordedCompactions::Keep))[1..], [9_000, 9_100]);
+    let totals = prompt_totals(&base.view(RecordedCompactions::Undo));
+    assert_eq!((totals[1], totals[2] - totals[1]), (9_000 - 108 + 10_827, 100));
+}
+
+#[test]
+fn a_first_total_smaller_than_what_a_compaction_left_shrinks_only_that() {
+    let base = session(vec![
+        input(vec![text(1_000)]),
+        response(vec![text(100)]),
+        compaction(),
+        injected(vec![text(400)]),
+        input(vec![text(200)]),
+        billed(vec![text(100)], [0, 0, 81]),
+    ]);
+    assert_eq!(base.blocks.tokens[..4], [270, 27, 54, 27]);
+    assert_eq!(base.prefix.tokens(), 0);
+}
+
+#[test]
+fn a_clearing_before_the_first_total_takes_its_results_out_of_it() {
+    let s = session(vec![
+        input(vec![text(100)]),
+        response(vec![text(100)]),
+        input(vec![text(100)]),
+        response(vec![call("a")]),
+        input(vec![result("a", 10_000)]),
+        response(vec![text(100)]),
+        event(Recorded::ResultsCleared { call_ids: vec!["a".into()], tokens_saved: None }),
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 9_136]),
+        event(Recorded::Rewound { keep_responses: 1 }),
+        input(vec![text(100)]),
+        billed(vec![text(10)], [0, 0, 9_081]),
+    ]);
+    // Five texts and the call are left; the rewind over the result adds nothing to the next prompt.
+    assert_eq!((s.prefix.tokens(), s.blocks.tokens[4]), (9_000, 3_400));
+    assert_eq!(s.blocks.tokens[8], 27);
+}

@@ -48,7 +48,7 @@ pub(super) struct Walk<'d, 't> {
     pub(super) draft: &'d mut Draft<'t>,
     scale: bool,
     /// Relative size of each block in milli-tokens: its estimate, or its share of the response's output.
-    weight: Vec<u64>,
+    pub(super) weight: Vec<u64>,
     pub(super) place: Vec<Place>,
     /// Replayed prompt without prefix and tail.
     pub(super) prompt: i64,
@@ -148,12 +148,15 @@ impl Walk<'_, '_> {
         match self.hidden {
             None => {
                 self.send_estimated(&new);
-                self.hidden = Some((total - self.prompt).max(0));
-                if total < self.prompt {
-                    self.rescale_sent(total);
-                }
                 self.size_cleared(None);
-                self.size_compaction(k, total);
+                let held = self.held(k);
+                let visible: i64 = held.iter().map(|i| self.tokens(*i)).sum();
+                let hidden = (total - visible).max(0);
+                if total < visible {
+                    self.rescale(&held, total);
+                }
+                self.hidden = Some(hidden);
+                self.offset = total - hidden - self.prompt;
             }
             Some(hidden) if !is_comparable => {
                 self.send_estimated(&new);
@@ -329,18 +332,6 @@ impl Walk<'_, '_> {
                 self.injected.push_back(i);
             }
             _ => {}
-        }
-    }
-
-    /// The first reported total is smaller than what is visible: no prefix, smaller blocks.
-    fn rescale_sent(&mut self, total: i64) {
-        let sent: Vec<u32> =
-            (0..clamp(self.place.len() as u64)).filter(|i| self.place[*i as usize] == Place::Sent).collect();
-        let weights: Vec<u64> = sent.iter().map(|i| self.weight[*i as usize]).collect();
-        let shares = apportion(u64::try_from(total).unwrap_or(0), &weights);
-        self.prompt = total.max(0);
-        for (i, tokens) in sent.into_iter().zip(shares) {
-            self.draft.blocks.tokens[i as usize] = clamp(tokens);
         }
     }
 

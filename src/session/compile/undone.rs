@@ -55,6 +55,30 @@ impl Walk<'_, '_> {
         self.tokens(i) - i64::from(self.undone.cleared_tokens[i as usize])
     }
 
+    /// Blocks of the recorded prompt at step `k` as far as they are visible: also what a compaction injected,
+    /// but not what it or a clearing took.
+    pub(super) fn held(&self, k: usize) -> Vec<u32> {
+        let is_held = |i: &u32| {
+            let is_there = matches!(self.place[*i as usize], Place::Sent | Place::Kept);
+            let was_cleared = self.undone.cleared_tokens[*i as usize] > 0;
+            is_there && !was_cleared && !self.undone.is_folded(self.draft, *i)
+        };
+        (0..self.draft.steps[k].input.end).filter(is_held).collect()
+    }
+
+    /// The first reported total is smaller than what is visible: no prefix, smaller blocks.
+    pub(super) fn rescale(&mut self, blocks: &[u32], total: i64) {
+        let weights: Vec<u64> = blocks.iter().map(|i| self.weight[*i as usize]).collect();
+        let shares = apportion(u64::try_from(total).unwrap_or(0), &weights);
+        for (&i, tokens) in blocks.iter().zip(shares) {
+            let before = self.tokens(i);
+            self.draft.blocks.tokens[i as usize] = clamp(tokens);
+            if self.place[i as usize] == Place::Sent {
+                self.prompt += self.tokens(i) - before;
+            }
+        }
+    }
+
     /// Undoes a compaction before step `k`.
     pub(super) fn undo_compaction(&mut self, k: usize) {
         self.undone.compactions.push(k);
