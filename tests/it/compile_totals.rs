@@ -328,3 +328,43 @@ fn a_clearing_before_the_first_total_takes_its_results_out_of_it() {
     assert_eq!((s.prefix.tokens(), s.blocks.tokens[4]), (9_000, 3_400));
     assert_eq!(s.blocks.tokens[8], 27);
 }
+
+#[test]
+fn a_kept_compaction_meets_the_first_total_behind_it_also_after_a_request_without_usage() {
+    let base = session(vec![
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 20_000]),
+        compaction(),
+        injected(vec![text(400)]),
+        injected(vec![text(200)]),
+        input(vec![text(200)]),
+        response(vec![text(100)]),
+        input(vec![text(200)]),
+        billed(vec![text(10)], [0, 0, 21_000]),
+        input(vec![text(100)]),
+        billed(vec![text(10)], [0, 0, 21_100]),
+    ]);
+    // 54, 27 and 54 by coefficient; the injected texts share the rest of what is no prefix, two to one.
+    let rest = 21_000 - (20_000 - 27) - (54 + 27 + 54);
+    assert_eq!(base.blocks.tokens[2..7], [rest * 2 / 3 + 1, rest / 3, 54, 27, 54]);
+    let totals = prompt_totals(&base.view(RecordedCompactions::Keep));
+    assert_eq!([totals[0], totals[2], totals[3]], [20_000, 21_000, 21_100]);
+}
+
+#[test]
+fn only_the_last_of_two_compactions_between_totals_is_sized_by_the_second() {
+    let base = session(vec![
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 20_000]),
+        compaction(),
+        injected(vec![text(400)]),
+        input(vec![text(200)]),
+        response(vec![text(100)]),
+        compaction(),
+        injected(vec![text(400)]),
+        input(vec![text(200)]),
+        billed(vec![text(100)], [0, 0, 21_000]),
+    ]);
+    let keep = base.view(RecordedCompactions::Keep);
+    assert_eq!((keep.blocks.tokens[2], prompt_totals(&keep)[2]), (108, 21_000));
+}

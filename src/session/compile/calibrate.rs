@@ -46,7 +46,7 @@ pub(super) enum Place {
 /// The prompt as it grows.
 pub(super) struct Walk<'d, 't> {
     pub(super) draft: &'d mut Draft<'t>,
-    scale: bool,
+    pub(super) scale: bool,
     /// Relative size of each block in milli-tokens: its estimate, or its share of the response's output.
     pub(super) weight: Vec<u64>,
     pub(super) place: Vec<Place>,
@@ -157,6 +157,7 @@ impl Walk<'_, '_> {
                 }
                 self.hidden = Some(hidden);
                 self.offset = total - hidden - self.prompt;
+                self.undone.just_compacted = None;
             }
             Some(hidden) if !is_comparable => {
                 self.send_estimated(&new);
@@ -164,7 +165,7 @@ impl Walk<'_, '_> {
                 let left = (!tokenizer_changed).then_some(offset - self.offset);
                 self.size_cleared(left);
                 self.offset = offset;
-                self.size_compaction(k, total);
+                self.size_compaction(k, total - hidden);
             }
             Some(hidden) => {
                 let mut grown = total - hidden - self.offset - self.prompt;
@@ -332,24 +333,6 @@ impl Walk<'_, '_> {
                 self.injected.push_back(i);
             }
             _ => {}
-        }
-    }
-
-    /// In the `keep` view the prompt right after a compaction is prefix, what the compaction injected
-    /// and the new input: sizes the former so that the recorded total is met there.
-    fn size_compaction(&mut self, k: usize, total: i64) {
-        let flags = &self.draft.blocks.flags;
-        let input = || range(&self.draft.steps[k].input);
-        let injected: Vec<usize> = input().filter(|i| flags[*i].has(Flags::COMPACTION)).collect();
-        let kept = input().filter(|i| !flags[*i].has(Flags::COMPACTION) && !flags[*i].has(Flags::FOLDED));
-        let kept: i64 = kept.map(|i| i64::from(self.draft.blocks.tokens[i])).sum();
-        let weights: Vec<u64> = injected.iter().map(|i| self.weight[*i]).collect();
-        let rest = total - self.hidden.unwrap_or(0) - kept;
-        let rest = u64::try_from(rest).ok().filter(|r| self.scale && *r >= injected.len() as u64);
-        if let Some(rest) = rest {
-            for (i, tokens) in injected.into_iter().zip(apportion(rest, &weights)) {
-                self.draft.blocks.tokens[i] = clamp(tokens);
-            }
         }
     }
 

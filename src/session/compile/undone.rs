@@ -16,6 +16,8 @@ use super::measure::clamp;
 pub(super) struct Undone {
     /// Steps behind the compactions that the conversation went through.
     compactions: Vec<usize>,
+    /// The last one, until a total says what it left.
+    pub just_compacted: Option<usize>,
     /// Since the last total there was one, or a rewind over one: by how much the prompts differ is not known.
     is_offset_unknown: bool,
     /// Tokens that clearings took of each block.
@@ -32,6 +34,7 @@ impl Undone {
     /// Nothing is left of what was undone.
     pub fn forget(&mut self) {
         self.compactions.clear();
+        self.just_compacted = None;
         self.is_offset_unknown = false;
         self.just_cleared.clear();
     }
@@ -82,6 +85,7 @@ impl Walk<'_, '_> {
     /// Undoes a compaction before step `k`.
     pub(super) fn undo_compaction(&mut self, k: usize) {
         self.undone.compactions.push(k);
+        self.undone.just_compacted = Some(k);
         self.undone.is_offset_unknown = true;
     }
 
@@ -99,7 +103,30 @@ impl Walk<'_, '_> {
                 return;
             }
             self.undone.compactions.pop();
+            self.undone.just_compacted = None;
             self.undone.is_offset_unknown = true;
+        }
+    }
+
+    /// In the `keep` view the prompt is prefix, what the last compaction injected and what came since: at the
+    /// first total behind it, sizes the injected blocks so that all of it is met, `tokens` without the prefix.
+    pub(super) fn size_compaction(&mut self, k: usize, tokens: i64) {
+        let Some(first) = self.undone.just_compacted.take() else { return };
+        let (mut injected, mut kept) = (Vec::new(), 0);
+        for i in self.draft.steps[first].input.start..self.draft.steps[k].input.end {
+            match self.place[i as usize] {
+                Place::Kept => injected.push(i),
+                Place::Sent => kept += self.held_tokens(i),
+                Place::New | Place::Gone => {}
+            }
+        }
+        let rest = u64::try_from(tokens - kept).unwrap_or(0);
+        if !self.scale || rest < injected.len() as u64 {
+            return;
+        }
+        let weights: Vec<u64> = injected.iter().map(|i| self.weight[*i as usize]).collect();
+        for (i, tokens) in injected.into_iter().zip(apportion(rest, &weights)) {
+            self.draft.blocks.tokens[i as usize] = clamp(tokens);
         }
     }
 
