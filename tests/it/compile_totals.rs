@@ -368,3 +368,23 @@ fn only_the_last_of_two_compactions_between_totals_is_sized_by_the_second() {
     let keep = base.view(RecordedCompactions::Keep);
     assert_eq!((keep.blocks.tokens[2], prompt_totals(&keep)[2]), (108, 21_000));
 }
+
+#[test]
+fn a_rewind_takes_back_a_compaction_that_no_request_saw() {
+    let s = session(vec![
+        input(vec![text(100)]),
+        billed(vec![text(100)], [0, 0, 20_000]),
+        input(vec![text(1_000)]),
+        billed(vec![text(100)], [0, 0, 20_297]),
+        compaction(),
+        injected(vec![text(400)]),
+        event(Recorded::Rewound { keep_responses: 1 }),
+        injected(vec![text(100)]),
+        input(vec![text(200)]),
+        billed(vec![text(100)], [0, 0, 20_108]),
+    ]);
+    // The summary was never sent; what is injected behind the rewind is not the compaction's.
+    let s = s.view(RecordedCompactions::Undo);
+    assert_eq!(s.blocks.utf16[4..6], [100, 200]);
+    assert_eq!(prompt_totals(&s)[2], 20_108);
+}

@@ -219,7 +219,10 @@ impl Walk<'_, '_> {
                         self.start_anew();
                     }
                 }
-                EventKind::RecordedCompaction { .. } => self.undo_compaction(k),
+                // Else no request saw it: a clear or a rewind took it back.
+                EventKind::RecordedCompaction { .. } if self.draft.raw_steps[k].compacted_before => {
+                    self.undo_compaction(k);
+                }
                 EventKind::RecordedClearing { blocks, .. } => {
                     let blocks = blocks.clone();
                     self.undo_clearing(&blocks);
