@@ -191,10 +191,15 @@ fn another_tokenizer_makes_the_next_total_incomparable_also_behind_a_clear() {
         billed_by("claude-fable-5", vec![text(10)], [0, 0, 13_035]),
         input(vec![text(100)]),
         billed_by("claude-fable-5", vec![text(10)], [0, 0, 13_073]),
+        event(Recorded::Cleared),
+        input(vec![text(100)]),
+        billed_by("claude-fable-5", vec![text(10)], [0, 0, 13_035]),
     ]);
     // By coefficient; then the answer and the prompt share the increment.
     assert_eq!(s.blocks.tokens[2], 27);
     assert_eq!(s.blocks.tokens[3] + s.blocks.tokens[4], 38);
+    // What the prefix has grown by is not the next conversation's either.
+    assert_eq!(s.blocks.tokens[6], 27);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! request with usage, the blocks that are new since the last one with usage are scaled, by largest remainder, to
 //! what is missing to the recorded total. After an undone compaction or clearing the replayed prompt is
 //! another than the recorded one: the step across it is sized by coefficients, and from there on the
-//! recorded increments are met, no longer the totals.
+//! recorded increments are met, no longer the totals, until a clear empties both prompts.
 //!
 //! Sizes to begin with are in `weights`; where the two prompts differ is in `undone`; prompts that shrink
 //! are in `shrink`.
@@ -54,6 +54,8 @@ pub(super) struct Walk<'d, 't> {
     pub(super) prompt: i64,
     /// Tokens of the prefix, once a total was reported.
     hidden: Option<i64>,
+    /// Tokenizer that counted them.
+    hidden_by: Tokenizer,
     /// Recorded minus replayed prompt, since the first undone compaction or clearing.
     pub(super) offset: i64,
     pub(super) undone: Undone,
@@ -102,6 +104,7 @@ pub(super) fn calibrate(
         place,
         prompt: 0,
         hidden: None,
+        hidden_by: tokenizer,
         offset: 0,
         estimated: Vec::new(),
         unsized_from: 0,
@@ -156,6 +159,7 @@ impl Walk<'_, '_> {
                     self.rescale(&held, total);
                 }
                 self.hidden = Some(hidden);
+                self.hidden_by = self.tokenizer(k);
                 self.offset = total - hidden - self.prompt;
                 self.undone.just_compacted = None;
             }
@@ -216,7 +220,7 @@ impl Walk<'_, '_> {
                     }
                     range.for_each(|i| self.remove(i));
                     if reason == DropReason::Clear {
-                        self.start_anew();
+                        self.start_anew(k);
                     }
                 }
                 // Else no request saw it: a clear or a rewind took it back.
@@ -238,11 +242,20 @@ impl Walk<'_, '_> {
         self.is_incomparable |= self.draft.raw_steps[k].compacted_before;
     }
 
-    /// Both prompts are empty: what was undone before makes them differ no longer.
-    fn start_anew(&mut self) {
+    /// Both prompts are empty before step `k`: only another tokenizer's count of the prefix can make them differ.
+    fn start_anew(&mut self, k: usize) {
         self.offset = 0;
         self.is_incomparable = false;
+        self.tokenizer_changed |= self.tokenizer(k) != self.hidden_by;
         self.undone.forget();
+    }
+
+    /// A request before the first that names its model is counted as all others are.
+    fn tokenizer(&self, k: usize) -> Tokenizer {
+        match self.draft.raw_steps[k].model {
+            "" => self.hidden_by,
+            model => Tokenizer::of_model(model),
+        }
     }
 
     pub(super) fn tokens(&self, i: u32) -> i64 {
