@@ -455,12 +455,14 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// Results of the last response that is kept stay: its calls need them.
+    /// Results of the last response that is kept stay: its calls need them. A compaction that no request saw
+    /// goes with the responses before it.
     fn rewind(&mut self, keep_responses: u32) {
         let keep = keep_responses as usize;
         if keep == 0 || keep < self.draft.steps.len() {
             self.open.clear();
             self.pending.results.clear();
+            self.pending.compacted = false;
         }
         let from = match self.draft.steps.get(keep) {
             Some(step) if keep > 0 => step.input.start + self.results_of_step[keep],

@@ -5,9 +5,10 @@
 //! request with usage, the blocks that are new since the last one with usage are scaled, by largest remainder, to
 //! what is missing to the recorded total. After an undone compaction or clearing the replayed prompt is
 //! another than the recorded one: the step across it is sized by coefficients, and from there on the
-//! recorded increments are met, no longer the totals.
+//! recorded increments are met, no longer the totals, until a clear empties both prompts.
 //!
-//! Sizes to begin with are in `weights`; prompts that shrink are in `shrink`.
+//! Sizes to begin with are in `weights`; where the two prompts differ is in `undone`; prompts that shrink
+//! are in `shrink`.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,6 +20,7 @@ use crate::transcript::Transcript;
 use super::build::Draft;
 use super::measure::clamp;
 use super::shrink::too_small;
+use super::undone::Undone;
 use super::weights::{set_tails, weights};
 use super::{CompileOptions, TokenMode, prefix};
 
@@ -35,31 +37,37 @@ pub(super) enum Place {
     New,
     /// In the prompt.
     Sent,
-    /// Dropped or stripped, or of the `keep` view only.
+    /// Never in the replayed prompt, but in the recorded one and the `keep` view: a compaction put it there.
+    Kept,
+    /// Dropped or stripped.
     Gone,
 }
 
 /// The prompt as it grows.
 pub(super) struct Walk<'d, 't> {
     pub(super) draft: &'d mut Draft<'t>,
-    scale: bool,
+    pub(super) scale: bool,
     /// Relative size of each block in milli-tokens: its estimate, or its share of the response's output.
-    weight: Vec<u64>,
+    pub(super) weight: Vec<u64>,
     pub(super) place: Vec<Place>,
     /// Replayed prompt without prefix and tail.
     pub(super) prompt: i64,
     /// Tokens of the prefix, once a total was reported.
     hidden: Option<i64>,
-    /// Recorded minus replayed prompt, since the first undone compaction.
-    offset: i64,
+    /// Tokenizer that counted them.
+    hidden_by: Tokenizer,
+    /// Recorded minus replayed prompt, since the first undone compaction or clearing.
+    pub(super) offset: i64,
+    pub(super) undone: Undone,
     /// Blocks of the requests without usage since the last one with it, sized by coefficients for now.
     estimated: Vec<u32>,
     /// First step whose blocks have no size yet, while a step is walked through.
     pub(super) unsized_from: usize,
-    /// Since the last request with usage a compaction or clearing was undone, or the tokenizer changed.
-    is_incomparable: bool,
-    /// The recorded prompt no longer holds blocks before this one: a compaction, undone here, took them.
-    pub(super) folded_before: u32,
+    /// Since the last request with usage a compaction or clearing was undone, or a rewind brought back what
+    /// a compaction took.
+    pub(super) is_incomparable: bool,
+    /// Since then the tokenizer changed.
+    tokenizer_changed: bool,
     next_event: usize,
     /// Thinking that a human turn would strip.
     strippable: Vec<u32>,
@@ -86,20 +94,22 @@ pub(super) fn calibrate(
         .blocks
         .flags
         .iter()
-        .map(|flags| if flags.has(Flags::COMPACTION) { Place::Gone } else { Place::New })
+        .map(|flags| if flags.has(Flags::COMPACTION) { Place::Kept } else { Place::New })
         .collect();
     let mut walk = Walk {
+        undone: Undone::new(draft.blocks.len()),
         draft,
         scale: options.tokens == TokenMode::Auto,
         weight,
         place,
         prompt: 0,
         hidden: None,
+        hidden_by: tokenizer,
         offset: 0,
         estimated: Vec::new(),
         unsized_from: 0,
         is_incomparable: false,
-        folded_before: 0,
+        tokenizer_changed: false,
         next_event: 0,
         strippable: Vec::new(),
         thinking: VecDeque::new(),
@@ -107,6 +117,7 @@ pub(super) fn calibrate(
         first_round: 0,
         drops: Vec::new(),
     };
+    walk.estimate_kept();
     for k in 0..walk.draft.steps.len() {
         walk.step(k);
     }
@@ -120,7 +131,7 @@ pub(super) fn calibrate(
 
 impl Walk<'_, '_> {
     fn step(&mut self, k: usize) {
-        self.is_incomparable |= self.apply_events(k);
+        self.apply_events(k);
         if self.strips_thinking(k) {
             self.strip(k);
         }
@@ -132,23 +143,33 @@ impl Walk<'_, '_> {
             self.estimated.append(&mut new);
             return;
         };
-        let is_comparable = !std::mem::take(&mut self.is_incomparable) && self.scale;
+        let tokenizer_changed = std::mem::take(&mut self.tokenizer_changed);
+        let is_comparable = !std::mem::take(&mut self.is_incomparable) && !tokenizer_changed && self.scale;
         let before = self.take_back_estimated(is_comparable && self.hidden.is_some());
         new.splice(..0, before);
         let estimate: u64 = new.iter().map(|i| self.weight[*i as usize]).sum::<u64>().div_ceil(1_000);
         match self.hidden {
             None => {
                 self.send_estimated(&new);
-                self.hidden = Some((total - self.prompt).max(0));
-                if total < self.prompt {
-                    self.rescale_sent(total);
+                self.size_cleared(None);
+                let held = self.held(k);
+                let visible: i64 = held.iter().map(|i| self.tokens(*i)).sum();
+                let hidden = (total - visible).max(0);
+                if total < visible {
+                    self.rescale(&held, total);
                 }
-                self.size_compaction(k, total);
+                self.hidden = Some(hidden);
+                self.hidden_by = self.tokenizer(k);
+                self.offset = total - hidden - self.prompt;
+                self.undone.just_compacted = None;
             }
             Some(hidden) if !is_comparable => {
                 self.send_estimated(&new);
-                self.offset = total - hidden - self.prompt;
-                self.size_compaction(k, total);
+                let offset = total - hidden - self.prompt;
+                let left = (!tokenizer_changed).then_some(offset - self.offset);
+                self.size_cleared(left);
+                self.offset = offset;
+                self.size_compaction(k, total - hidden);
             }
             Some(hidden) => {
                 let mut grown = total - hidden - self.offset - self.prompt;
@@ -183,10 +204,9 @@ impl Walk<'_, '_> {
         i64::from(given)
     }
 
-    /// Applies drops before step `k`. Whether the recorded total is comparable with the one before is
-    /// the answer: not after a compaction or clearing that is undone, nor with another tokenizer.
-    fn apply_events(&mut self, k: usize) -> bool {
-        let mut changed = self.draft.raw_steps[k].compacted_before;
+    /// Applies drops before step `k` and notes what makes its total incomparable with the one before: a
+    /// compaction or clearing that is undone, or another tokenizer.
+    fn apply_events(&mut self, k: usize) {
         while let Some(event) = self.draft.events.get(self.next_event) {
             if event.before_step as usize > k {
                 break;
@@ -195,22 +215,47 @@ impl Walk<'_, '_> {
             match &event.kind {
                 EventKind::BlocksDropped { from, to, reason } => {
                     let (range, reason) = (*from..*to, *reason);
+                    if reason == DropReason::Rewind {
+                        self.rewind_compactions(range.start);
+                    }
                     range.for_each(|i| self.remove(i));
                     if reason == DropReason::Clear {
-                        self.offset = 0;
+                        self.start_anew(k);
                     }
                 }
-                EventKind::RecordedCompaction { .. } => {
-                    self.folded_before = self.draft.steps[k].input.start;
+                // Else no request saw it: a clear or a rewind took it back.
+                EventKind::RecordedCompaction { .. } if self.draft.raw_steps[k].compacted_before => {
+                    self.undo_compaction(k);
+                }
+                EventKind::RecordedClearing { blocks, .. } => {
+                    let blocks = blocks.clone();
+                    self.undo_clearing(&blocks);
                 }
                 EventKind::ModelChanged { model } => {
                     let before = k.checked_sub(1).map_or("", |j| self.draft.raw_steps[j].model);
-                    changed |= Tokenizer::of_model(model) != Tokenizer::of_model(before);
+                    self.tokenizer_changed |= Tokenizer::of_model(model) != Tokenizer::of_model(before);
                 }
                 _ => {}
             }
         }
-        changed
+        // A clear before this step took the mark of what was undone before it.
+        self.is_incomparable |= self.draft.raw_steps[k].compacted_before;
+    }
+
+    /// Both prompts are empty before step `k`: only another tokenizer's count of the prefix can make them differ.
+    fn start_anew(&mut self, k: usize) {
+        self.offset = 0;
+        self.is_incomparable = false;
+        self.tokenizer_changed |= self.tokenizer(k) != self.hidden_by;
+        self.undone.forget();
+    }
+
+    /// A request before the first that names its model is counted as all others are.
+    fn tokenizer(&self, k: usize) -> Tokenizer {
+        match self.draft.raw_steps[k].model {
+            "" => self.hidden_by,
+            model => Tokenizer::of_model(model),
+        }
     }
 
     pub(super) fn tokens(&self, i: u32) -> i64 {
@@ -223,13 +268,20 @@ impl Walk<'_, '_> {
             Place::New => self.set_estimate(i),
             Place::Sent => {
                 self.prompt -= self.tokens(i);
-                if i < self.folded_before {
-                    self.offset += self.tokens(i);
-                }
+                self.offset += self.tokens(i) - self.held_tokens(i);
             }
-            Place::Gone => {}
+            Place::Kept | Place::Gone => {}
         }
         self.place[i as usize] = Place::Gone;
+    }
+
+    /// Sizes to begin with of what compactions injected.
+    fn estimate_kept(&mut self) {
+        for i in 0..clamp(self.place.len() as u64) {
+            if self.place[i as usize] == Place::Kept {
+                self.set_estimate(i);
+            }
+        }
     }
 
     fn set_estimate(&mut self, i: u32) {
@@ -300,45 +352,10 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The first reported total is smaller than what is visible: no prefix, smaller blocks.
-    fn rescale_sent(&mut self, total: i64) {
-        let sent: Vec<u32> =
-            (0..clamp(self.place.len() as u64)).filter(|i| self.place[*i as usize] == Place::Sent).collect();
-        let weights: Vec<u64> = sent.iter().map(|i| self.weight[*i as usize]).collect();
-        let shares = apportion(u64::try_from(total).unwrap_or(0), &weights);
-        self.prompt = total.max(0);
-        for (i, tokens) in sent.into_iter().zip(shares) {
-            self.draft.blocks.tokens[i as usize] = clamp(tokens);
-        }
-    }
-
-    /// In the `keep` view the prompt right after a compaction is prefix, what the compaction injected
-    /// and the new input: sizes the former so that the recorded total is met there.
-    fn size_compaction(&mut self, k: usize, total: i64) {
-        let flags = &self.draft.blocks.flags;
-        let input = || range(&self.draft.steps[k].input);
-        let injected: Vec<usize> = input().filter(|i| flags[*i].has(Flags::COMPACTION)).collect();
-        let kept = input().filter(|i| !flags[*i].has(Flags::COMPACTION) && !flags[*i].has(Flags::FOLDED));
-        let kept: i64 = kept.map(|i| i64::from(self.draft.blocks.tokens[i])).sum();
-        let weights: Vec<u64> = injected.iter().map(|i| self.weight[*i]).collect();
-        let rest = total - self.hidden.unwrap_or(0) - kept;
-        let rest = u64::try_from(rest).ok().filter(|r| self.scale && *r >= injected.len() as u64);
-        if let Some(rest) = rest {
-            for (i, tokens) in injected.into_iter().zip(apportion(rest, &weights)) {
-                self.draft.blocks.tokens[i] = clamp(tokens);
-                // Kept as it is by `finish`.
-                self.place[i] = Place::Sent;
-            }
-        }
-    }
-
     /// Sizes what was never in a recorded prompt, output tokens and images, and files the drops.
     fn finish(mut self) {
         for i in 0..clamp(self.place.len() as u64) {
-            let unsized_yet = self.place[i as usize] == Place::New
-                || (self.place[i as usize] == Place::Gone
-                    && self.draft.blocks.flags[i as usize].has(Flags::COMPACTION));
-            if unsized_yet {
+            if self.place[i as usize] == Place::New {
                 self.set_estimate(i);
             }
         }

@@ -1,7 +1,7 @@
 //! Transcript → Session: where text ends.
 //!
 //! The order: blocks, steps and events (`build`), times, coefficients (`fit`), tokens (`weights`,
-//! `calibrate`, `shrink`), hidden prefix (`prefix`).
+//! `calibrate`, `undone`, `shrink`), hidden prefix (`prefix`).
 //!
 //! Sizes of a result with several text parts are sums over the parts; its lines are those of the parts
 //! joined by a line feed. Arguments of a call are measured as compact JSON. Empty text and unsigned
@@ -31,6 +31,7 @@ mod measure;
 mod prefix;
 mod shrink;
 pub(crate) mod times;
+mod undone;
 mod weights;
 
 pub use build::SYNTHETIC_RESULT_UTF16;

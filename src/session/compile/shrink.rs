@@ -32,8 +32,9 @@ impl Walk<'_, '_> {
     /// Drops old content until the new blocks have room; gives the room. Thinking and injected text go
     /// as far as that takes; rounds only until the blocks are no longer much too small.
     pub(super) fn shrink(&mut self, k: usize, grown: i64, estimate: u64, blocks: usize) -> i64 {
-        let before = self.prompt;
-        let room = |walk: &Walk| grown + before - walk.prompt;
+        let recorded = |walk: &Walk| walk.prompt + walk.offset;
+        let before = recorded(self);
+        let room = |walk: &Walk| grown + before - recorded(walk);
         let wanted = signed(estimate);
         for class in [Class::Thinking, Class::Injected, Class::Round] {
             let enough = |room| match class {
@@ -66,15 +67,15 @@ impl Walk<'_, '_> {
             Class::Round => return self.oldest_round(),
         };
         while let Some(&i) = queue.front() {
-            if i >= self.folded_before && self.place[i as usize] == Place::Sent {
-                return Some((i..i + 1, i64::from(self.draft.blocks.tokens[i as usize])));
+            if self.place[i as usize] == Place::Sent && !self.undone.is_folded(self.draft, i) {
+                return Some((i..i + 1, self.held_tokens(i)));
             }
             queue.pop_front();
         }
         None
     }
 
-    /// A response and the results of its calls, all of it sent and sized.
+    /// A response and the results of its calls, all of it sent and sized, and what is recorded of them.
     fn oldest_round(&mut self) -> Option<(Range<u32>, i64)> {
         while self.first_round + 1 < self.unsized_from {
             let next = &self.draft.steps[self.first_round + 1].input;
@@ -84,8 +85,8 @@ impl Walk<'_, '_> {
                 .count();
             let blocks = self.draft.steps[self.first_round].output.start..next.start + clamp(results as u64);
             let sent = blocks.clone().filter(|i| self.place[*i as usize] == Place::Sent);
-            let tokens: i64 = sent.map(|i| self.tokens(i)).sum();
-            if blocks.start >= self.folded_before && tokens > 0 {
+            let tokens: i64 = sent.map(|i| self.held_tokens(i)).sum();
+            if tokens > 0 {
                 return Some((blocks, tokens));
             }
             self.first_round += 1;
