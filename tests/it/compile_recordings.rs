@@ -21,7 +21,11 @@ pub fn recordings() -> Vec<PathBuf> {
 
 pub fn sessions(path: &std::path::Path) -> Vec<Session> {
     let source = ingest::input::open(path).expect("the file can be opened");
-    let recordings = ingest::read(source, path, &ingest::ReadOptions::default()).expect("it can be read");
+    let recordings = ingest::read(source, path, &ingest::ReadOptions::default()).unwrap_or_else(|why| {
+        // A folder holds files without a response too.
+        println!("skipped: {why}");
+        Vec::new()
+    });
     let transcripts = recordings.into_iter().filter_map(|r| match r {
         Recording::Transcript(transcript) => Some(transcript),
         Recording::Session(_) | Recording::Hashed { .. } => None,
