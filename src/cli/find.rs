@@ -11,6 +11,7 @@ use ctxsim::report::grid::counted;
 use super::exit::{self, Failure};
 use super::load::LoadOptions;
 use super::output::Terminal;
+
 /// The files of INPUT, or those that agents keep.
 ///
 /// # Errors
@@ -62,11 +63,18 @@ fn searched(inputs: &[String]) -> Vec<PathBuf> {
 }
 
 /// Whether a file lies in a folder called like a project, or says at its beginning that it was recorded in one. Of
-/// what was found in a folder, only names from that folder on count: others are of all of its files.
+/// what was found in a folder, only names from that folder on count, and none above the user's home, as a path or with
+/// dashes as some agents write it: those are of all files.
 fn is_of_project(file: &Path, folders: &[PathBuf], project: &str) -> bool {
     let below = folders.iter().filter_map(|folder| file.strip_prefix(folder).ok());
     let name = below.min_by_key(|name| name.components().count()).unwrap_or(file);
-    let is_there = |text: &str| text.to_lowercase().contains(project);
+    let home = std::env::home_dir().unwrap_or_default().display().to_string().to_lowercase();
+    let homes = [home.replace(['/', '\\', '.', '_'], "-"), home].into_iter().filter(|home| home.len() > 1);
+    let homes: Vec<String> = homes.collect();
+    let is_there = |text: &str| {
+        let text = homes.iter().fold(text.to_lowercase(), |text, home| text.replace(home, ""));
+        text.contains(project)
+    };
     name.parent().is_some_and(|folder| is_there(&folder.to_string_lossy()))
         || working_folders(file).iter().any(|folder| is_there(folder))
 }

@@ -101,12 +101,15 @@ fn a_project_is_also_where_a_recording_says_that_it_worked() {
     let dir = home.path().join("me-and-web");
     let codex = fs::read_to_string(fixture("codex/newer.jsonl")).expect("there");
     assert!(codex.contains(r#""cwd":"w""#));
-    for (name, folder) in [("a", "/src/API"), ("b", "/src/other")] {
+    let at_home = dir.join("other").display().to_string();
+    for (name, folder) in [("a", "/src/API"), ("b", "/src/other"), ("c", &*at_home)] {
         let text = codex.replace(r#""cwd":"w""#, &format!(r#""cwd":"{folder}""#));
         put(&dir, &format!(".codex/sessions/2026/11/{name}.jsonl"), text);
     }
     let narrowed = |project: &str| run(&dir, ["inspect", "--project", project, "--format", "json"]);
     assert_eq!(json(&narrowed("api"), 0)["sessions"].as_array().map(Vec::len), Some(1));
+    let dashed = dir.join("other").display().to_string().replace(['/', '.', '_'], "-");
+    put(&dir, &format!(".claude/projects/{dashed}/s.jsonl"), session());
     // The folders that all lie in tell nothing.
     assert_eq!(code(&narrowed("web")), 4);
     let named = run(&dir, ["inspect", ".codex/sessions", "--project", "codex", "--format", "json"]);
