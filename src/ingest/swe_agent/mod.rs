@@ -2,7 +2,7 @@
 //!
 //! Both keep the whole linear history with its system prompt. mini-SWE-agent stores the provider's response
 //! with each answer, usage included; SWE-agent only totals, so its requests are without usage. Its newer versions keep
-//! with each step what was sent, and then that is read ([`queries`]): it has the answers that could not be used, and
+//! with each step what was sent, and then that is read (`queries`): it has the answers that could not be used, and
 //! shows what history processors left out. Where the model writes its command as a fenced block, the block is a call
 //! and the next message its result (docs/decisions.md 38). Of a task that was tried several times each attempt is a
 //! session.
