@@ -21,7 +21,7 @@ pub(super) fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<Pat
     let format = options.read.format.as_ref().map(|name| ingest::format(name)).transpose().map_err(failed)?;
     let mut files = match options.inputs.is_empty() {
         true => kept_by_agents(format, terminal)?,
-        false => input::resolve_as(&options.inputs, format).map_err(failed)?,
+        false => named(input::resolve_as(&options.inputs, format).map_err(failed)?, terminal),
     };
     if let Some(project) = &options.project {
         let folders = searched(&options.inputs);
@@ -36,10 +36,20 @@ pub(super) fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<Pat
     Ok(files)
 }
 
+/// The files that were found; says which others look as if they were recordings, as a damaged one might.
+fn named(found: input::Found, terminal: &Terminal) -> Vec<PathBuf> {
+    if found.passed_over > 0 {
+        let many = counted(found.passed_over as u64, "file");
+        let such_as = found.such_as.display();
+        terminal.note(&format!("{many} passed over: no known format begins like that, such as {such_as}"));
+    }
+    found.files
+}
+
 /// What lies in the folders where agents keep their sessions.
 fn kept_by_agents(format: Option<&ingest::Format>, terminal: &Terminal) -> Result<Vec<PathBuf>, Failure> {
     let folders = agent_folders()?;
-    let files = input::below(&folders, format);
+    let files = input::below(&folders, format).files;
     let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
     let names = names.join(", ");
     if files.is_empty() {

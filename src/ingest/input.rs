@@ -21,6 +21,17 @@ pub const STDIN: &str = "-";
 /// Size of the read buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// What inputs name.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Sorted and without doubles.
+    pub files: Vec<PathBuf>,
+    /// Number of files in folders that are called like recordings and begin like none.
+    pub passed_over: usize,
+    /// One of those.
+    pub such_as: PathBuf,
+}
+
 /// Resolves files, folders (searched recursively), globs and `-` to files, sorted and without
 /// doubles. In a folder only names count that end as a known format's do, and of those in `.json`, `.yaml` and
 /// `.db` only recordings; files of which a folder makes one recording count as that folder. A file that is named, or that
@@ -30,32 +41,34 @@ const BUFFER_BYTES: usize = 256 << 10;
 ///
 /// If an input names nothing, is no valid glob, or cannot be searched.
 pub fn resolve(inputs: &[impl AsRef<str>]) -> Result<Vec<PathBuf>> {
-    resolve_as(inputs, None)
+    Ok(resolve_as(inputs, None)?.files)
 }
 
-/// The same where a format is given: it is that of all files in folders that have its endings.
+/// The same where a format is given, which is that of all files in folders that have its endings; also tells of
+/// files that do not count.
 ///
 /// # Errors
 ///
 /// As [`resolve`].
-pub fn resolve_as(inputs: &[impl AsRef<str>], format: Option<&Format>) -> Result<Vec<PathBuf>> {
-    let mut paths = BTreeSet::new();
+pub fn resolve_as(inputs: &[impl AsRef<str>], format: Option<&Format>) -> Result<Found> {
+    let mut all = Search { format, ..Search::default() };
     for input in inputs {
         let mut search = Search { format, ..Search::default() };
         search.input(input.as_ref())?;
         if search.paths.is_empty() {
             return Err(Error::Input { path: input.as_ref().into(), line: 0, reason: search.why_nothing() });
         }
-        paths.extend(search.paths);
+        all.paths.append(&mut search.paths);
+        all.others.append(&mut search.others);
     }
-    Ok(single(paths))
+    Ok(all.found())
 }
 
 /// The recordings below folders, of which any may hold none.
-pub fn below(folders: &[PathBuf], format: Option<&Format>) -> Vec<PathBuf> {
+pub fn below(folders: &[PathBuf], format: Option<&Format>) -> Found {
     let mut search = Search { format, ..Search::default() };
     folders.iter().for_each(|folder| search.folder(folder));
-    single(search.paths)
+    search.found()
 }
 
 /// Paths without those that lead to the same file as one before.
@@ -73,9 +86,8 @@ const COMMON_EXTENSIONS: &[&str] = &["json", "yaml", "yml", "db"];
 struct Search<'f> {
     format: Option<&'f Format>,
     paths: BTreeSet<PathBuf>,
-    /// Number of files in folders that are called like recordings and are none, and one of them.
-    others: usize,
-    other: PathBuf,
+    /// Files in folders that are called like recordings and are none.
+    others: BTreeSet<PathBuf>,
 }
 
 impl Search<'_> {
@@ -95,15 +107,22 @@ impl Search<'_> {
     }
 
     fn why_nothing(&self) -> String {
-        match self.others {
-            0 => "there is no such file, and nothing to read below it or matching it".to_owned(),
-            others => format!(
-                "nothing to read below it: {others} of its files are called like recordings and begin like none of \
+        match self.others.first() {
+            None => "there is no such file, and nothing to read below it or matching it".to_owned(),
+            Some(other) => format!(
+                "nothing to read below it: {} of its files are called like recordings and begin like none of \
                  a known format, such as {}; known are {}",
-                self.other.display(),
+                self.others.len(),
+                other.display(),
                 super::known_formats()
             ),
         }
+    }
+
+    fn found(self) -> Found {
+        let passed_over = self.others.difference(&self.paths).count();
+        let such_as = self.others.difference(&self.paths).next().cloned().unwrap_or_default();
+        Found { files: single(self.paths), passed_over, such_as }
     }
 
     /// Collects the files below `folder` whose name may be one of a recording.
@@ -111,12 +130,9 @@ impl Search<'_> {
         for entry in walk(folder, &mut self.paths) {
             if entry.file_type().is_file() && self.has_known_extension(entry.path()) {
                 match self.recording_of(entry.path()) {
-                    Some(path) => drop(self.paths.insert(path)),
-                    None => {
-                        self.others += 1;
-                        entry.path().clone_into(&mut self.other);
-                    }
-                }
+                    Some(path) => self.paths.insert(path),
+                    None => self.others.insert(entry.path().to_owned()),
+                };
             }
         }
     }

@@ -8,6 +8,7 @@ use ctxsim::ingest::input::{open, resolve, resolve_as};
 use ctxsim::ingest::{self, ReadOptions};
 
 use crate::ingest_sketch::{fixture, sketch, transcript};
+use crate::support::{run, stderr};
 
 /// A folder with these files; their content does not matter.
 fn folder(names: &[&str]) -> tempfile::TempDir {
@@ -175,5 +176,27 @@ fn a_folder_without_recordings_says_what_is_known_and_a_format_that_is_named_is_
     let message = resolve(&folder).unwrap_err().to_string();
     assert!(message.contains("1 of its files") && message.contains("claude-code"), "{message}");
     let format = ingest::format("mini-swe-agent").unwrap();
-    assert_eq!(resolve_as(&folder, Some(format)).unwrap(), [dir.path().join("old.json")]);
+    assert_eq!(resolve_as(&folder, Some(format)).unwrap().files, [dir.path().join("old.json")]);
+}
+
+#[test]
+fn what_only_is_called_like_a_recording_is_passed_over_and_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        fs::write(dir.path().join(name), content).unwrap();
+        dir.path().join(name)
+    };
+    let good = file("good.jsonl", &fs::read_to_string(fixture("blocks.jsonl")).unwrap());
+    let damaged = file("damaged.json", "\0\0\0");
+    file("notes.txt", "no recording is called like that");
+    let folder = dir.path().to_str().unwrap();
+    let found = resolve_as(&[folder], None).unwrap();
+    assert_eq!((found.files, found.passed_over, found.such_as), (vec![good.clone()], 1, damaged.clone()));
+    // What is named counts.
+    let found = resolve_as(&[folder, damaged.to_str().unwrap()], None).unwrap();
+    assert_eq!((found.files, found.passed_over), (vec![damaged.clone(), good], 0));
+    let said = stderr(&run(dir.path(), ["audit", folder]));
+    let told = format!("1 file passed over: no known format begins like that, such as {}", damaged.display());
+    assert!(said.contains(&told), "{said}");
+    assert!(!stderr(&run(dir.path(), ["audit", folder, "--quiet"])).contains("passed over"));
 }
