@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::json_lines::repair;
-use crate::lines::MAX_LINE_BYTES;
+use crate::lines::{self, MAX_LINE_BYTES};
 use crate::transcript::Notice;
 
 /// Reads all of `source`: one document, or several in a row. One that is cut off is read up to its last
@@ -45,7 +45,7 @@ pub fn bytes(source: &mut dyn BufRead, notices: &mut Vec<Notice>) -> io::Result<
 /// The documents in `bytes`, as [`read`] gives them.
 pub fn values(bytes: &[u8], notices: &mut Vec<Notice>) -> Vec<Value> {
     let mut note = |reason: String| notices.push(Notice { line: 0, reason });
-    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
+    let text = lines::text(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
     let (mut values, rest) = parse(&text);
     if rest.is_empty() {
         return values;
@@ -116,7 +116,7 @@ pub fn beginning(head: &[u8]) -> Map<String, Value> {
     let head = head.strip_prefix(b"[").unwrap_or(head);
     let mut fields = Map::new();
     // It ends with an error where the head does; what came before is what counts.
-    let text = String::from_utf8_lossy(head);
+    let text = lines::text(head);
     let _ = Fields(&mut fields).deserialize(&mut serde_json::Deserializer::from_str(&text));
     if head.first().is_some_and(|byte| *byte != b'{') {
         fields.extend(yaml_fields(head).map(|name| (name.to_owned(), Value::Null)));

@@ -43,7 +43,7 @@ pub fn for_each(
         let terminated = buffer.last() == Some(&b'\n');
         // Files put together from others have the mark in their middle too.
         let bytes = buffer.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&buffer);
-        let text = String::from_utf8_lossy(bytes);
+        let text = lines::text(bytes);
         if let Err(reason) = objects(&text, |text| object(number, text, notices)) {
             let reason = if terminated { reason } else { format!("the last line is cut off: {reason}") };
             unreadable.note(number, reason, notices);

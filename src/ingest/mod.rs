@@ -45,7 +45,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::lines::MAX_LINE_BYTES;
+use crate::lines::{self, MAX_LINE_BYTES};
 use crate::session::{Session, trace};
 use crate::transcript::{Notice, Transcript};
 use crate::{Error, Result};
@@ -411,7 +411,7 @@ fn sniff(source: &mut impl BufRead, label: &Path, head: &mut Vec<u8>) -> Result<
         }
         let line = head[start..].strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head[start..]);
         // Only the first object counts: others may be glued to it.
-        let text = String::from_utf8_lossy(line);
+        let text = lines::text(line);
         let first = serde_json::Deserializer::from_str(&text).into_iter::<Map<String, Value>>().next();
         if let Some(Ok(object)) = first
             && let Some(format) = FORMATS.iter().find(|f| (f.recognise)(&object))
