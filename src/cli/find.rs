@@ -24,8 +24,8 @@ pub(super) fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<Pat
         false => named(input::resolve_as(&options.inputs, format).map_err(failed)?, terminal),
     };
     if let Some(project) = &options.project {
-        let folders = searched(&options.inputs);
-        files.retain(|file| is_of_project(file, &folders, project));
+        let (folders, homes) = (searched(&options.inputs), homes());
+        files.retain(|file| is_of_project(file, &folders, &homes, project));
     }
     if let Some(since) = options.since_ms {
         files.retain(|f| changed_since(f, since));
@@ -38,9 +38,9 @@ pub(super) fn find(options: &LoadOptions, terminal: &Terminal) -> Result<Vec<Pat
 
 /// The files that were found; says which others look as if they were recordings, as a damaged one might.
 fn named(found: input::Found, terminal: &Terminal) -> Vec<PathBuf> {
-    if found.passed_over > 0 {
-        let many = counted(found.passed_over as u64, "file");
-        let such_as = found.such_as.display();
+    if let Some(other) = found.passed_over.first() {
+        let many = counted(found.passed_over.len() as u64, "file");
+        let such_as = other.display();
         terminal.note(&format!("{many} passed over: no known format begins like that, such as {such_as}"));
     }
     found.files
@@ -49,7 +49,7 @@ fn named(found: input::Found, terminal: &Terminal) -> Vec<PathBuf> {
 /// What lies in the folders where agents keep their sessions.
 fn kept_by_agents(format: Option<&ingest::Format>, terminal: &Terminal) -> Result<Vec<PathBuf>, Failure> {
     let folders = agent_folders()?;
-    let files = input::below(&folders, format).files;
+    let files = input::below(&folders, format);
     let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
     let names = names.join(", ");
     if files.is_empty() {
@@ -73,20 +73,24 @@ fn searched(inputs: &[String]) -> Vec<PathBuf> {
 }
 
 /// Whether a file lies in a folder called like a project, or says at its beginning that it was recorded in one. Of
-/// what was found in a folder, only names from that folder on count, and none above the user's home, as a path or with
-/// dashes as some agents write it: those are of all files.
-fn is_of_project(file: &Path, folders: &[PathBuf], project: &str) -> bool {
+/// what was found in a folder, only names from that folder on count, and none above the user's home: those are of all
+/// files.
+fn is_of_project(file: &Path, folders: &[PathBuf], homes: &[String], project: &str) -> bool {
     let below = folders.iter().filter_map(|folder| file.strip_prefix(folder).ok());
     let name = below.min_by_key(|name| name.components().count()).unwrap_or(file);
-    let home = std::env::home_dir().unwrap_or_default().display().to_string().to_lowercase();
-    let homes = [home.replace(['/', '\\', '.', '_'], "-"), home].into_iter().filter(|home| home.len() > 1);
-    let homes: Vec<String> = homes.collect();
     let is_there = |text: &str| {
         let text = homes.iter().fold(text.to_lowercase(), |text, home| text.replace(home, ""));
         text.contains(project)
     };
     name.parent().is_some_and(|folder| is_there(&folder.to_string_lossy()))
         || working_folders(file).iter().any(|folder| is_there(folder))
+}
+
+/// The user's home in lower case, as a path and with dashes as some agents write it; nothing where it is the root.
+fn homes() -> Vec<String> {
+    let home = std::env::home_dir().unwrap_or_default().display().to_string().to_lowercase();
+    let homes = [home.replace(['/', '\\', '.', '_'], "-"), home].into_iter().filter(|home| home.len() > 1);
+    homes.collect()
 }
 
 fn working_folders(file: &Path) -> Vec<String> {

@@ -22,14 +22,12 @@ pub const STDIN: &str = "-";
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// What inputs name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Found {
     /// Sorted and without doubles.
     pub files: Vec<PathBuf>,
-    /// Number of files in folders that are called like recordings and begin like none.
-    pub passed_over: usize,
-    /// One of those.
-    pub such_as: PathBuf,
+    /// Files in folders that are called like recordings and begin like none.
+    pub passed_over: Vec<PathBuf>,
 }
 
 /// Resolves files, folders (searched recursively), globs and `-` to files, sorted and without
@@ -61,14 +59,15 @@ pub fn resolve_as(inputs: &[impl AsRef<str>], format: Option<&Format>) -> Result
         all.paths.append(&mut search.paths);
         all.others.append(&mut search.others);
     }
-    Ok(all.found())
+    let passed_over = all.others.difference(&all.paths).cloned().collect();
+    Ok(Found { files: single(all.paths), passed_over })
 }
 
 /// The recordings below folders, of which any may hold none.
-pub fn below(folders: &[PathBuf], format: Option<&Format>) -> Found {
+pub fn below(folders: &[PathBuf], format: Option<&Format>) -> Vec<PathBuf> {
     let mut search = Search { format, ..Search::default() };
     folders.iter().for_each(|folder| search.folder(folder));
-    search.found()
+    single(search.paths)
 }
 
 /// Paths without those that lead to the same file as one before.
@@ -117,12 +116,6 @@ impl Search<'_> {
                 super::known_formats()
             ),
         }
-    }
-
-    fn found(self) -> Found {
-        let passed_over = self.others.difference(&self.paths).count();
-        let such_as = self.others.difference(&self.paths).next().cloned().unwrap_or_default();
-        Found { files: single(self.paths), passed_over, such_as }
     }
 
     /// Collects the files below `folder` whose name may be one of a recording.

@@ -117,7 +117,7 @@ pub(super) fn calibrate(
         first_round: 0,
         drops: Vec::new(),
     };
-    walk.estimate_kept();
+    walk.estimate(Place::Kept);
     for k in 0..walk.draft.steps.len() {
         walk.step(k);
     }
@@ -275,10 +275,10 @@ impl Walk<'_, '_> {
         self.place[i as usize] = Place::Gone;
     }
 
-    /// Sizes to begin with of what compactions injected.
-    fn estimate_kept(&mut self) {
+    /// Sizes what is at `place` by itself.
+    fn estimate(&mut self, place: Place) {
         for i in 0..clamp(self.place.len() as u64) {
-            if self.place[i as usize] == Place::Kept {
+            if self.place[i as usize] == place {
                 self.set_estimate(i);
             }
         }
@@ -354,11 +354,7 @@ impl Walk<'_, '_> {
 
     /// Sizes what was never in a recorded prompt, output tokens and images, and files the drops.
     fn finish(mut self) {
-        for i in 0..clamp(self.place.len() as u64) {
-            if self.place[i as usize] == Place::New {
-                self.set_estimate(i);
-            }
-        }
+        self.estimate(Place::New);
         let draft = self.draft;
         for (step, raw) in draft.steps.iter_mut().zip(&draft.raw_steps) {
             let generated = range(&step.output).map(|i| u64::from(draft.blocks.tokens[i])).sum();
